@@ -1,0 +1,1 @@
+//! The database schema: an ordered list of changes, one file each.

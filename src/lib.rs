@@ -1,0 +1,5 @@
+//! A server that joins cron triggers delivered to registered backends with
+//! event rules and deferred actions. `docs/ARCHITECTURE.md` is the map.
+
+pub mod clock;
+pub mod error;

@@ -1,0 +1,3 @@
+//! The program's entry point: subcommands, no logic.
+
+fn main() {}
