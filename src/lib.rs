@@ -2,4 +2,6 @@
 //! event rules and deferred actions. `docs/ARCHITECTURE.md` is the map.
 
 pub mod clock;
+pub mod domain;
 pub mod error;
+pub mod store;

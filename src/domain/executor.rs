@@ -1,0 +1,28 @@
+//! What is known of a running executor.
+
+use chrono::{DateTime, Utc};
+
+use super::id::ExecutorId;
+
+/// A process that evaluates schedules and works the queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecutorInstance {
+    /// The id, new at each start.
+    pub id: ExecutorId,
+    /// The machine's name.
+    pub host: String,
+    /// The process's number there.
+    pub process_id: i64,
+    /// The program's version.
+    pub version: String,
+    /// When it started.
+    pub started_at: DateTime<Utc>,
+    /// When it last evaluated schedules.
+    pub last_pass_at: DateTime<Utc>,
+    /// How many attempts were under way then.
+    pub in_flight: i32,
+    /// How far its clock was ahead of the database's then, in milliseconds.
+    pub clock_skew_ms: i32,
+    /// When it ended in good order.
+    pub stopped_at: Option<DateTime<Utc>>,
+}

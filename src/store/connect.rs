@@ -1,0 +1,120 @@
+//! Opening the database, and bringing its schema up to date.
+
+use std::time::Duration;
+
+use migration::MigratorTrait;
+use sea_orm::sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
+use sea_orm::{
+    ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DbBackend, Statement,
+};
+
+use super::{Engine, Store, Traffic};
+use crate::error::{Error, Result};
+
+const SQLITE_READERS: u32 = 4;
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(8);
+/// A pooled connection that rested longer is tried before it is used.
+const TRIED_AFTER: Duration = Duration::from_secs(5);
+
+/// How to open the database.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// `sqlite:…` or `postgres:…`.
+    pub url: String,
+    /// The most connections to PostgreSQL. SQLite has one writer and a few readers.
+    pub max_connections: u32,
+    /// A PostgreSQL schema other than the role's first one.
+    pub schema: Option<String>,
+}
+
+impl Store {
+    /// Opens the database. An SQLite file that is not there is made, with its folder.
+    /// Fails when the database can't be reached.
+    pub async fn connect(options: &Options) -> Result<Self> {
+        let traffic = Traffic::default();
+        if options.url.starts_with("sqlite:") {
+            make_folder(&options.url)?;
+            let write = open(sqlite(options, 1), &traffic).await?;
+            let read = open(sqlite(options, SQLITE_READERS), &traffic).await?;
+            return Ok(Self { read, write, engine: Engine::Sqlite, traffic });
+        }
+        let pool = open(postgres(options), &traffic).await?;
+        Ok(Self { read: pool.clone(), write: pool, engine: Engine::Postgres, traffic })
+    }
+
+    /// Applies the changes to the schema that are not applied yet. Safe to run twice, and by
+    /// several processes at once: they take turns.
+    pub async fn migrate(&self) -> Result<()> {
+        if self.engine == Engine::Sqlite {
+            return Ok(migration::Migrator::up(&self.write, None).await?);
+        }
+        let tx = self.begin().await?;
+        tx.execute_raw(Statement::from_string(DbBackend::Postgres, super::dialect::MIGRATION_LOCK))
+            .await?;
+        migration::Migrator::up(&*tx, None).await?;
+        tx.commit_unaudited().await
+    }
+
+    /// How many changes of the schema this program knows and the database lacks.
+    pub async fn pending_migrations(&self) -> Result<usize> {
+        Ok(migration::Migrator::get_pending_migrations(&self.read).await?.len())
+    }
+
+    /// Fails when the database does not answer.
+    pub async fn ping(&self) -> Result<()> {
+        Ok(self.read.ping().await?)
+    }
+}
+
+async fn open(options: ConnectOptions, traffic: &Traffic) -> Result<DatabaseConnection> {
+    let mut connection = Database::connect(options).await?;
+    let traffic = traffic.clone();
+    connection.set_metric_callback(move |_| traffic.count_statement());
+    Ok(connection)
+}
+
+fn common(options: &Options, connections: u32) -> ConnectOptions {
+    let mut connect = ConnectOptions::new(options.url.clone());
+    connect
+        .max_connections(connections)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .connect_timeout(ACQUIRE_TIMEOUT)
+        .sqlx_logging(false);
+    connect
+}
+
+fn sqlite(options: &Options, connections: u32) -> ConnectOptions {
+    let mut connect = common(options, connections);
+    connect.idle_timeout(None::<Duration>).max_lifetime(None::<Duration>);
+    connect.map_sqlx_sqlite_opts(|sqlite| {
+        sqlite
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .foreign_keys(true)
+            .busy_timeout(BUSY_TIMEOUT)
+    });
+    connect
+}
+
+fn postgres(options: &Options) -> ConnectOptions {
+    let mut connect = common(options, options.max_connections);
+    connect.test_before_acquire_if_idle_for(TRIED_AFTER);
+    connect.set_application_name("trigger-manager");
+    if let Some(schema) = &options.schema {
+        connect.set_schema_search_path(schema.clone());
+    }
+    connect
+}
+
+fn make_folder(url: &str) -> Result<()> {
+    let path = url.trim_start_matches("sqlite:").trim_start_matches("//");
+    let path = path.split('?').next().unwrap_or_default();
+    match std::path::Path::new(path).parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => {
+            std::fs::create_dir_all(folder).map_err(Error::internal)
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,236 @@
+//! Deliveries and the log of their attempts, as people read and change them.
+
+use chrono::{DateTime, Utc};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, QueryFilter, QueryOrder,
+    QuerySelect,
+};
+use uuid::Uuid;
+
+use super::dialect;
+use super::entity::{scheduled_action, trigger_log};
+use super::paging::{By, page};
+use super::scope;
+use crate::domain::access::Scope;
+use crate::domain::delivery::{ActionStatus, Attempt, CALL_BACKEND, Delivery};
+use crate::domain::id::{ApplicationId, BackendId, OccurrenceId, ScheduledActionId, TriggerId};
+use crate::domain::page::{Direction, Page, PageRequest};
+use crate::error::{Error, Result};
+
+impl From<scheduled_action::Model> for Delivery {
+    fn from(row: scheduled_action::Model) -> Self {
+        let trigger_id = row.trigger_id.unwrap_or_default().into();
+        Self {
+            id: row.id.into(),
+            trigger_id,
+            occurrence_id: row.trigger_occurrence_id.unwrap_or_default().into(),
+            application_id: row.application_id.unwrap_or_default().into(),
+            backend_id: row.backend_id.unwrap_or_default().into(),
+            status: ActionStatus::from_name(&row.status).unwrap_or(ActionStatus::Pending),
+            payload: super::trigger::payload(trigger_id, row.action_config),
+            retry_count: row.retry_count,
+            execute_at: row.execute_at,
+            expires_at: row.expires_at,
+            executed_at: row.executed_at,
+            last_error: row.last_error,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        }
+    }
+}
+
+impl From<trigger_log::Model> for Attempt {
+    fn from(row: trigger_log::Model) -> Self {
+        Self {
+            id: row.id,
+            delivery_id: row.scheduled_action_id.unwrap_or_default().into(),
+            number: row.attempt.unwrap_or_default(),
+            status: row.status,
+            response_status: row.response_status,
+            duration_ms: row.duration_ms,
+            reason: row.reason,
+            error_message: row.error_message,
+            created_at: row.created_date,
+        }
+    }
+}
+
+/// Which deliveries are wanted. Empty: all that the scope lets see.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Of this application.
+    pub application_id: Option<ApplicationId>,
+    /// Of this occurrence.
+    pub occurrence_id: Option<OccurrenceId>,
+    /// Of this trigger.
+    pub trigger_id: Option<TriggerId>,
+    /// To this backend.
+    pub backend_id: Option<BackendId>,
+    /// In one of these states; empty: in any.
+    pub statuses: Vec<ActionStatus>,
+    /// Made at this time or later.
+    pub since: Option<DateTime<Utc>>,
+    /// Made before this time.
+    pub until: Option<DateTime<Utc>>,
+}
+
+/// The deliveries in `scope` that `filter` asks for, by creation.
+pub async fn list(
+    db: &impl ConnectionTrait,
+    scope: Scope,
+    filter: &Filter,
+    direction: Direction,
+    request: &PageRequest,
+) -> Result<Page<Delivery>> {
+    use scheduled_action::{Column, Entity};
+    let mut select = Entity::find()
+        .filter(Column::BackendId.is_not_null())
+        .filter(scope::application(scope, Column::ApplicationId));
+    let ids = [
+        (Column::ApplicationId, filter.application_id.map(|id| id.0)),
+        (Column::TriggerOccurrenceId, filter.occurrence_id.map(|id| id.0)),
+        (Column::TriggerId, filter.trigger_id.map(|id| id.0)),
+        (Column::BackendId, filter.backend_id.map(|id| id.0)),
+    ];
+    for (column, id) in ids {
+        if let Some(id) = id {
+            select = select.filter(column.eq(id));
+        }
+    }
+    if !filter.statuses.is_empty() {
+        select = select.filter(Column::Status.is_in(filter.statuses.iter().map(|s| s.as_str())));
+    }
+    if let Some(since) = filter.since {
+        select = select.filter(Column::CreatedAt.gte(since));
+    }
+    if let Some(until) = filter.until {
+        select = select.filter(Column::CreatedAt.lt(until));
+    }
+    page(db, select, By { column: Column::Id, id: Column::Id, direction }, request).await
+}
+
+/// The delivery of that id in `scope`.
+pub async fn find(
+    db: &impl ConnectionTrait,
+    scope: Scope,
+    id: ScheduledActionId,
+) -> Result<Delivery> {
+    use scheduled_action::{Column, Entity};
+    let row = Entity::find_by_id(id.0)
+        .filter(Column::ActionType.eq(CALL_BACKEND))
+        .filter(Column::BackendId.is_not_null())
+        .filter(scope::application(scope, Column::ApplicationId))
+        .one(db)
+        .await?;
+    row.map(Into::into).ok_or(Error::NotFound { what: ScheduledActionId::WHAT })
+}
+
+/// The deliveries of these occurrences, oldest first.
+pub async fn of_occurrences(
+    db: &impl ConnectionTrait,
+    occurrences: &[OccurrenceId],
+) -> Result<Vec<Delivery>> {
+    use scheduled_action::{Column, Entity};
+    let rows = Entity::find()
+        .filter(Column::TriggerOccurrenceId.is_in(occurrences.iter().map(|id| id.0)))
+        .order_by_asc(Column::Id)
+        .all(db)
+        .await?;
+    Ok(rows.into_iter().map(Into::into).collect())
+}
+
+/// The most attempts of one delivery that are read.
+pub const ATTEMPTS_MAX: u64 = 1000;
+
+/// The attempts of these deliveries, oldest first.
+pub async fn attempts(
+    db: &impl ConnectionTrait,
+    deliveries: &[ScheduledActionId],
+) -> Result<Vec<Attempt>> {
+    use trigger_log::{Column, Entity};
+    let rows = Entity::find()
+        .filter(Column::ScheduledActionId.is_in(deliveries.iter().map(|id| id.0)))
+        .filter(Column::Attempt.is_not_null())
+        .order_by_asc(Column::Id)
+        .limit(ATTEMPTS_MAX.max(deliveries.len() as u64 * 50))
+        .all(db)
+        .await?;
+    Ok(rows.into_iter().map(Into::into).collect())
+}
+
+/// Makes an ended delivery due again, with a fresh budget until `expires_at`, and its occurrence
+/// pending. Attempts go on counting. Answers `false`, and changes nothing, unless it had ended
+/// as failed or cancelled.
+pub async fn requeue(
+    db: &impl ConnectionTrait,
+    delivery: &Delivery,
+    now: DateTime<Utc>,
+    expires_at: DateTime<Utc>,
+) -> Result<bool> {
+    let values = vec![delivery.id.0.into(), now.into(), expires_at.into()];
+    if dialect::REQUEUE_ACTION.run(db, values).await? == 0 {
+        return Ok(false);
+    }
+    dialect::REOPEN_OCCURRENCE.run(db, vec![delivery.occurrence_id.0.into()]).await?;
+    Ok(true)
+}
+
+/// An id and nothing else.
+#[derive(Debug, FromQueryResult)]
+pub(super) struct IdRow {
+    pub id: Uuid,
+}
+
+/// Cancels a trigger's pending occurrences and their open deliveries. Answers how many
+/// occurrences. Attempts under way are not stopped, but what comes of them changes nothing.
+pub async fn cancel_of_trigger(
+    db: &impl ConnectionTrait,
+    trigger: TriggerId,
+    reason: &str,
+    now: DateTime<Utc>,
+) -> Result<usize> {
+    let values = vec![trigger.0.into(), reason.into(), now.into()];
+    let cancelled = dialect::CANCEL_OCCURRENCES.rows::<IdRow>(db, values).await?;
+    if !cancelled.is_empty() {
+        let ids = dialect::ids(cancelled.iter().map(|row| row.id));
+        dialect::CANCEL_ACTIONS.run(db, vec![ids, reason.into(), now.into()]).await?;
+    }
+    Ok(cancelled.len())
+}
+
+/// Cancels a backend's open deliveries; their occurrences count them as failed. Answers how many.
+pub async fn cancel_of_backend(
+    db: &impl ConnectionTrait,
+    backend: BackendId,
+    reason: &str,
+    now: DateTime<Utc>,
+) -> Result<usize> {
+    let values = vec![backend.0.into(), reason.into(), now.into()];
+    let cancelled = dialect::CANCEL_BACKEND_ACTIONS.rows::<IdRow>(db, values).await?;
+    let ended = cancelled.iter().map(|row| (row.id.into(), false));
+    super::executor::settle(db, ended, now).await?;
+    Ok(cancelled.len())
+}
+
+/// Makes a backend's waiting deliveries, and its application's occurrences that found no
+/// backend, due at `now`: it is there again.
+pub async fn wake_backend(
+    db: &impl ConnectionTrait,
+    application: ApplicationId,
+    backend: BackendId,
+    now: DateTime<Utc>,
+) -> Result<()> {
+    dialect::WAKE_LANE.run(db, vec![backend.0.into(), now.into()]).await?;
+    dialect::WAKE_WAITING.run(db, vec![application.0.into(), now.into()]).await?;
+    Ok(())
+}
+
+/// Deletes all of an application's work.
+pub(super) async fn delete_of_application(
+    db: &impl ConnectionTrait,
+    application: ApplicationId,
+) -> Result<()> {
+    use scheduled_action::{Column, Entity};
+    Entity::delete_many().filter(Column::ApplicationId.eq(application.0)).exec(db).await?;
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! Every statement that is written as SQL, for SQLite and PostgreSQL side by side.
+//!
+//! Both texts of a statement take the same parameters and answer the same columns; they differ
+//! in locking and in how they unpack a list. A list, of ids or of rows, is one JSON parameter:
+//! the text of a statement then never depends on the number of rows, it is prepared once, and
+//! one statement serves a whole batch. In such lists ids are 32 hexadecimal digits and times
+//! are RFC 3339, in the form in which the driver stores them on SQLite.
+
+mod queue;
+mod schedule;
+
+pub(super) use queue::*;
+pub(super) use schedule::*;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use sea_orm::sea_query::{Expr, ExprTrait, Func, LikeExpr, SimpleExpr};
+use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, FromQueryResult, Statement, Value};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+
+/// The databases that the store speaks to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// SQLite, in the process.
+    Sqlite,
+    /// PostgreSQL 14 or newer.
+    Postgres,
+}
+
+/// One statement in both dialects. Parameters are `$1`, `$2`, … in both.
+pub(super) struct Sql {
+    pub sqlite: &'static str,
+    pub postgres: &'static str,
+}
+
+impl Sql {
+    fn statement(&self, db: &impl ConnectionTrait, values: Vec<Value>) -> Statement {
+        let backend = db.get_database_backend();
+        let text = if backend == DbBackend::Sqlite { self.sqlite } else { self.postgres };
+        Statement::from_sql_and_values(backend, text, values)
+    }
+
+    /// Runs it and answers its rows.
+    pub async fn rows<T: FromQueryResult>(
+        &self,
+        db: &impl ConnectionTrait,
+        values: Vec<Value>,
+    ) -> Result<Vec<T>> {
+        let rows = db.query_all_raw(self.statement(db, values)).await?;
+        Ok(rows.iter().map(|row| T::from_query_result(row, "")).collect::<Result<_, _>>()?)
+    }
+
+    /// Runs it and answers its first row.
+    pub async fn row<T: FromQueryResult>(
+        &self,
+        db: &impl ConnectionTrait,
+        values: Vec<Value>,
+    ) -> Result<Option<T>> {
+        let row = db.query_one_raw(self.statement(db, values)).await?;
+        Ok(row.map(|row| T::from_query_result(&row, "")).transpose()?)
+    }
+
+    /// Runs it and answers how many rows it changed.
+    pub async fn run(&self, db: &impl ConnectionTrait, values: Vec<Value>) -> Result<u64> {
+        Ok(db.execute_raw(self.statement(db, values)).await?.rows_affected())
+    }
+}
+
+/// A list of ids as one parameter.
+pub(super) fn ids(ids: impl IntoIterator<Item = impl Into<Uuid>>) -> Value {
+    let ids: Vec<_> = ids.into_iter().map(|id| hex(id.into())).collect();
+    json!(ids).to_string().into()
+}
+
+/// Rows as one parameter.
+pub(super) fn rows(rows: &[impl serde::Serialize]) -> Result<Value> {
+    Ok(serde_json::to_string(rows).map_err(Error::internal)?.into())
+}
+
+/// An id as it stands in such a list.
+pub(super) fn hex(id: Uuid) -> String {
+    id.simple().to_string()
+}
+
+/// A time as it stands in such a list.
+pub(super) fn time(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::AutoSi, false)
+}
+
+/// Rows whose `column` holds `text`, whatever the case; `%` and `_` stand for themselves.
+pub(super) fn contains(column: impl ColumnTrait, text: &str) -> SimpleExpr {
+    let mut pattern = String::with_capacity(text.len() + 2);
+    pattern.push('%');
+    for character in text.to_lowercase().chars() {
+        if matches!(character, '%' | '_' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    pattern.push('%');
+    Expr::expr(Func::lower(column.into_expr())).like(LikeExpr::new(pattern).escape('\\'))
+}
+
+/// Held until the transaction ends, so that processes that start at once migrate in turn.
+pub(super) const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(7380716)";
+
+/// What wakes the executors of other processes: it says nothing but "look".
+pub(super) const WAKE: &str = "NOTIFY pfy_wake";
+
+/// The time of the database's clock. SQLite has none of its own.
+pub(super) const DATABASE_NOW: Sql = Sql {
+    sqlite: "SELECT strftime('%Y-%m-%dT%H:%M:%f+00:00', 'now') AS at",
+    postgres: "SELECT clock_timestamp() AS at",
+};

@@ -1,0 +1,203 @@
+//! Statements of the queue: claim, finish, reap, and the log.
+
+use super::Sql;
+
+/// Claims due work under a new lease.
+///
+/// Work stands in lanes (of a delivery: its backend). The statement walks the lanes that have
+/// anything pending, from `$6` on, skipping from one to the next along the index, and takes at
+/// most `$5` from each until it has `$4`. So a lane with a million rows costs the others
+/// nothing, and lanes that the executor can't serve now (`$7`) cost one probe each.
+///
+/// On PostgreSQL the claim is a materialized CTE: a plain `LIMIT` below an `UPDATE` may be
+/// evaluated more than once and claim more than the limit. Rows that another executor is
+/// claiming are skipped.
+///
+/// `$1` now, `$2` lease token, `$3` lease end, `$4` how many, `$5` how many a lane, `$6` the
+/// lane to start after, `$7` lanes to leave out.
+pub(in crate::store) const CLAIM: Sql = Sql {
+    sqlite: "UPDATE scheduled_action
+        SET status = 'processing', lease_token = $2, lease_until = $3, updated_at = $1
+        WHERE id IN (
+            WITH RECURSIVE lanes(id) AS (
+                SELECT * FROM (SELECT lane FROM scheduled_action
+                    WHERE status = 'pending' AND lane > $6 ORDER BY lane LIMIT 1)
+                UNION ALL
+                SELECT (SELECT a.lane FROM scheduled_action a
+                    WHERE a.status = 'pending' AND a.lane > lanes.id ORDER BY a.lane LIMIT 1)
+                FROM lanes WHERE lanes.id IS NOT NULL)
+            SELECT d.id FROM lanes CROSS JOIN scheduled_action d ON d.id IN (
+                SELECT a.id FROM scheduled_action a
+                WHERE a.status = 'pending' AND a.lane = lanes.id AND a.execute_at <= $1
+                ORDER BY a.execute_at LIMIT $5)
+            WHERE lanes.id IS NOT NULL
+                AND lanes.id NOT IN (SELECT unhex(value) FROM json_each($7))
+            LIMIT $4)
+        RETURNING *",
+    postgres: "WITH RECURSIVE lanes(id) AS (
+            (SELECT lane FROM scheduled_action
+                WHERE status = 'pending' AND lane > $6 ORDER BY lane LIMIT 1)
+            UNION ALL
+            SELECT (SELECT a.lane FROM scheduled_action a
+                WHERE a.status = 'pending' AND a.lane > lanes.id ORDER BY a.lane LIMIT 1)
+            FROM lanes WHERE lanes.id IS NOT NULL),
+        claimed AS MATERIALIZED (
+            SELECT due.id FROM lanes CROSS JOIN LATERAL (
+                SELECT a.id FROM scheduled_action a
+                WHERE a.status = 'pending' AND a.lane = lanes.id AND a.execute_at <= $1
+                ORDER BY a.execute_at LIMIT $5 FOR UPDATE SKIP LOCKED) due
+            WHERE lanes.id IS NOT NULL
+                AND lanes.id NOT IN (SELECT x::uuid FROM json_array_elements_text($7::json) x)
+            LIMIT $4)
+        UPDATE scheduled_action a
+        SET status = 'processing', lease_token = $2, lease_until = $3, updated_at = $1
+        FROM claimed c WHERE a.id = c.id
+        RETURNING a.*",
+};
+
+/// Writes work. `$1` rows.
+pub(in crate::store) const INSERT_ACTIONS: Sql = Sql {
+    sqlite: "INSERT INTO scheduled_action (id, action_type, action_config, execute_at,
+            expires_at, status, trigger_id, trigger_occurrence_id, backend_id, application_id,
+            lane, lease_token, lease_until, created_at, updated_at)
+        SELECT unhex(value ->> 'id'), value ->> 'action_type', nullif(value -> 'action_config', 'null'),
+            value ->> 'execute_at', value ->> 'expires_at', value ->> 'status',
+            unhex(value ->> 'trigger_id'), unhex(value ->> 'trigger_occurrence_id'),
+            unhex(value ->> 'backend_id'), unhex(value ->> 'application_id'),
+            unhex(value ->> 'lane'), unhex(value ->> 'lease_token'), value ->> 'lease_until',
+            value ->> 'created_at', value ->> 'created_at'
+        FROM json_each($1)",
+    postgres: "INSERT INTO scheduled_action (id, action_type, action_config, execute_at,
+            expires_at, status, trigger_id, trigger_occurrence_id, backend_id, application_id,
+            lane, lease_token, lease_until, created_at, updated_at)
+        SELECT id, action_type, action_config, execute_at, expires_at, status, trigger_id,
+            trigger_occurrence_id, backend_id, application_id, lane, lease_token, lease_until,
+            created_at, created_at
+        FROM json_to_recordset($1::json) AS r(id uuid, action_type text, action_config jsonb,
+            execute_at timestamptz, expires_at timestamptz, status text, trigger_id uuid,
+            trigger_occurrence_id uuid, backend_id uuid, application_id uuid, lane uuid,
+            lease_token uuid, lease_until timestamptz, created_at timestamptz)",
+};
+
+/// Records what came of claimed work, where the lease still holds; whoever lost the lease
+/// changes nothing. Answers the ids of those recorded. `$1` rows {id, lease_token, status,
+/// execute_at, executed_at, retry_count, last_error}, `$2` now.
+pub(in crate::store) const FINISH: Sql = Sql {
+    sqlite: "UPDATE scheduled_action SET status = r.value ->> 'status',
+            execute_at = r.value ->> 'execute_at', executed_at = r.value ->> 'executed_at',
+            retry_count = r.value ->> 'retry_count', last_error = r.value ->> 'last_error',
+            lease_token = NULL, lease_until = NULL, updated_at = $2
+        FROM json_each($1) r
+        WHERE id = unhex(r.value ->> 'id') AND lease_token = unhex(r.value ->> 'lease_token')
+        RETURNING id",
+    postgres: "UPDATE scheduled_action a SET status = r.status, execute_at = r.execute_at,
+            executed_at = r.executed_at, retry_count = r.retry_count, last_error = r.last_error,
+            lease_token = NULL, lease_until = NULL, updated_at = $2
+        FROM json_to_recordset($1::json) AS r(id uuid, lease_token uuid, status text,
+            execute_at timestamptz, executed_at timestamptz, retry_count int, last_error text)
+        WHERE a.id = r.id AND a.lease_token = r.lease_token
+        RETURNING a.id",
+};
+
+/// Makes work whose lease has ended due again. Answers what it was. `$1` now, `$2` how many.
+pub(in crate::store) const REAP: Sql = Sql {
+    sqlite: "UPDATE scheduled_action SET status = 'pending', execute_at = $1,
+            retry_count = retry_count + 1, last_error = 'the executor that held it went away',
+            lease_token = NULL, lease_until = NULL, updated_at = $1
+        WHERE id IN (SELECT id FROM scheduled_action
+            WHERE status = 'processing' AND updated_at < $1 AND lease_until < $1
+            ORDER BY updated_at LIMIT $2)
+        RETURNING *",
+    postgres: "WITH ended AS MATERIALIZED (SELECT id FROM scheduled_action
+            WHERE status = 'processing' AND updated_at < $1 AND lease_until < $1
+            ORDER BY updated_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+        UPDATE scheduled_action a SET status = 'pending', execute_at = $1,
+            retry_count = a.retry_count + 1, last_error = 'the executor that held it went away',
+            lease_token = NULL, lease_until = NULL, updated_at = $1
+        FROM ended e WHERE a.id = e.id
+        RETURNING a.*",
+};
+
+/// Cancels open work of occurrences. `$1` occurrence ids, `$2` reason, `$3` now.
+pub(in crate::store) const CANCEL_ACTIONS: Sql = Sql {
+    sqlite: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2, executed_at = $3,
+            lease_token = NULL, lease_until = NULL, updated_at = $3
+        WHERE trigger_occurrence_id IN (SELECT unhex(value) FROM json_each($1))
+            AND status IN ('pending', 'processing')",
+    postgres: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2,
+            executed_at = $3, lease_token = NULL, lease_until = NULL, updated_at = $3
+        WHERE trigger_occurrence_id IN (SELECT x::uuid FROM json_array_elements_text($1::json) x)
+            AND status IN ('pending', 'processing')",
+};
+
+/// Cancels open work of a backend. Answers the occurrences it was for. `$1` backend,
+/// `$2` reason, `$3` now.
+pub(in crate::store) const CANCEL_BACKEND_ACTIONS: Sql = Sql {
+    sqlite: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2, executed_at = $3,
+            lease_token = NULL, lease_until = NULL, updated_at = $3
+        WHERE backend_id = $1 AND status IN ('pending', 'processing')
+        RETURNING trigger_occurrence_id AS id",
+    postgres: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2,
+            executed_at = $3, lease_token = NULL, lease_until = NULL, updated_at = $3
+        WHERE backend_id = $1 AND status IN ('pending', 'processing')
+        RETURNING trigger_occurrence_id AS id",
+};
+
+/// Makes a backend's waiting deliveries due. `$1` backend, `$2` now.
+pub(in crate::store) const WAKE_LANE: Sql = Sql {
+    sqlite: "UPDATE scheduled_action SET execute_at = $2, updated_at = $2
+        WHERE lane = $1 AND status = 'pending' AND execute_at > $2",
+    postgres: "UPDATE scheduled_action SET execute_at = $2, updated_at = $2
+        WHERE lane = $1 AND status = 'pending' AND execute_at > $2",
+};
+
+/// Writes log rows. `$1` rows.
+pub(in crate::store) const INSERT_LOGS: Sql = Sql {
+    sqlite: "INSERT INTO trigger_log (trigger_on, action_type, action_config, status,
+            error_message, trigger_id, trigger_occurrence_id, backend_id, scheduled_action_id,
+            application_id, attempt, response_status, duration_ms, reason, created_date)
+        SELECT value ->> 'trigger_on', value ->> 'action_type', nullif(value -> 'action_config', 'null'),
+            value ->> 'status', value ->> 'error_message', unhex(value ->> 'trigger_id'),
+            unhex(value ->> 'trigger_occurrence_id'), unhex(value ->> 'backend_id'),
+            unhex(value ->> 'scheduled_action_id'), unhex(value ->> 'application_id'),
+            value ->> 'attempt', value ->> 'response_status', value ->> 'duration_ms',
+            value ->> 'reason', value ->> 'created_date'
+        FROM json_each($1)",
+    postgres: "INSERT INTO trigger_log (trigger_on, action_type, action_config, status,
+            error_message, trigger_id, trigger_occurrence_id, backend_id, scheduled_action_id,
+            application_id, attempt, response_status, duration_ms, reason, created_date)
+        SELECT trigger_on, action_type, action_config, status, error_message, trigger_id,
+            trigger_occurrence_id, backend_id, scheduled_action_id, application_id, attempt,
+            response_status, duration_ms, reason, created_date
+        FROM json_to_recordset($1::json) AS r(trigger_on text, action_type text,
+            action_config jsonb, status text, error_message text, trigger_id uuid,
+            trigger_occurrence_id uuid, backend_id uuid, scheduled_action_id uuid,
+            application_id uuid, attempt int, response_status smallint, duration_ms int,
+            reason text, created_date timestamptz)",
+};
+
+/// How much work waits, an application a row.
+pub(in crate::store) const QUEUE_DEPTH: Sql = Sql {
+    sqlite: "SELECT application_id, count(*) AS n FROM scheduled_action
+        WHERE status = 'pending' GROUP BY application_id",
+    postgres: "SELECT application_id, count(*) AS n FROM scheduled_action
+        WHERE status = 'pending' GROUP BY application_id",
+};
+
+/// Makes an ended delivery due again. `$1` id, `$2` now, `$3` end of its budget.
+pub(in crate::store) const REQUEUE_ACTION: Sql = Sql {
+    sqlite: "UPDATE scheduled_action SET status = 'pending', execute_at = $2, expires_at = $3,
+            executed_at = NULL, updated_at = $2
+        WHERE id = $1 AND status IN ('failed', 'cancelled')",
+    postgres: "UPDATE scheduled_action SET status = 'pending', execute_at = $2, expires_at = $3,
+            executed_at = NULL, updated_at = $2
+        WHERE id = $1 AND status IN ('failed', 'cancelled')",
+};
+
+/// Makes an occurrence pending again, with one ended delivery less. `$1` id.
+pub(in crate::store) const REOPEN_OCCURRENCE: Sql = Sql {
+    sqlite: "UPDATE trigger_occurrence SET status = 'pending', reason = NULL,
+            finished_at = NULL, failed = max(failed - 1, 0) WHERE id = $1",
+    postgres: "UPDATE trigger_occurrence SET status = 'pending', reason = NULL,
+            finished_at = NULL, failed = greatest(failed - 1, 0) WHERE id = $1",
+};

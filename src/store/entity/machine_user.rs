@@ -1,0 +1,24 @@
+//! `machine_user`: the identities that backends use.
+
+use sea_orm::entity::prelude::*;
+
+#[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+#[sea_orm(table_name = "machine_user")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: Uuid,
+    pub application_id: Uuid,
+    pub name: String,
+    pub environment: String,
+    pub username: String,
+    pub password_hash: Option<String>,
+    pub token_hash: String,
+    pub token_prefix: String,
+    pub created_at: DateTimeUtc,
+    pub updated_at: DateTimeUtc,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

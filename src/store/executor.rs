@@ -1,0 +1,548 @@
+//! What an executor reads and writes, a batch a statement.
+//!
+//! Each function is one step of a transaction that the executor begins and commits. All of them
+//! may be repeated after a crash or a lost answer: occurrences are unique per trigger and due
+//! time, windows only move forward under the trigger's lock, and finishing needs the lease.
+
+use std::collections::{BTreeMap, HashSet};
+
+use chrono::{DateTime, Utc};
+use sea_orm::sea_query::OnConflict;
+use sea_orm::{
+    ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, IntoActiveModel,
+    QueryFilter, QueryOrder, QuerySelect,
+};
+use serde::Serialize;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::delivery::IdRow;
+use super::dialect::{self, hex, time};
+use super::entity::{executor_instance, scheduled_action, trigger, trigger_occurrence};
+use super::{Engine, Store};
+use crate::domain::delivery::{ActionStatus, CALL_BACKEND, Delivery};
+use crate::domain::executor::ExecutorInstance;
+use crate::domain::id::{
+    ApplicationId, BackendId, ExecutorId, OccurrenceId, ScheduledActionId, TriggerId,
+};
+use crate::domain::trigger::{Occurrence, OccurrenceStatus, Trigger};
+use crate::error::Result;
+
+/// The right to work on what was claimed, until `until`. Whoever finishes shows the token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lease {
+    /// Unique per claim.
+    pub token: Uuid,
+    /// From when the work may be taken over.
+    pub until: DateTime<Utc>,
+}
+
+/// A delivery that this executor holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claimed {
+    /// What is to be done.
+    pub delivery: Delivery,
+    /// Until when it is ours.
+    pub lease: Lease,
+}
+
+/// How far a trigger has been evaluated, and when it is due next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// The trigger.
+    pub trigger_id: TriggerId,
+    /// The end of what was evaluated.
+    pub evaluated_at: DateTime<Utc>,
+    /// The next due time.
+    pub next_fire_at: Option<DateTime<Utc>>,
+}
+
+/// The triggers that are due at `now`, earliest first, locked until the transaction ends.
+pub async fn due_triggers(
+    db: &impl ConnectionTrait,
+    now: DateTime<Utc>,
+    limit: u64,
+) -> Result<Vec<Trigger>> {
+    let values = vec![now.into(), i64::try_from(limit).unwrap_or(i64::MAX).into()];
+    let rows = dialect::DUE_TRIGGERS.rows::<trigger::Model>(db, values).await?;
+    Ok(rows.into_iter().map(Into::into).collect())
+}
+
+/// Moves the windows of triggers.
+pub async fn move_windows(db: &impl ConnectionTrait, windows: &[Window]) -> Result<()> {
+    #[derive(Serialize)]
+    struct Row {
+        id: String,
+        evaluated_at: String,
+        next_fire_at: Option<String>,
+    }
+    let rows: Vec<_> = windows
+        .iter()
+        .map(|window| Row {
+            id: hex(window.trigger_id.0),
+            evaluated_at: time(window.evaluated_at),
+            next_fire_at: window.next_fire_at.map(time),
+        })
+        .collect();
+    dialect::MOVE_WINDOWS.run(db, vec![dialect::rows(&rows)?]).await?;
+    Ok(())
+}
+
+/// Writes occurrences and answers the ids of those that were not there yet.
+pub async fn insert_occurrences(
+    db: &impl ConnectionTrait,
+    occurrences: &[Occurrence],
+) -> Result<HashSet<OccurrenceId>> {
+    #[derive(Serialize)]
+    struct Row<'a> {
+        id: String,
+        trigger_id: String,
+        application_id: String,
+        scheduled_at: String,
+        origin: &'static str,
+        status: &'static str,
+        reason: Option<&'a str>,
+        occurrences: i32,
+        until_at: Option<String>,
+        payload: &'a crate::domain::trigger::Payload,
+        deliveries: i32,
+        next_attempt_at: Option<String>,
+        created_at: String,
+        finished_at: Option<String>,
+    }
+    if occurrences.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let rows: Vec<_> = occurrences
+        .iter()
+        .map(|new| Row {
+            id: hex(new.id.0),
+            trigger_id: hex(new.trigger_id.0),
+            application_id: hex(new.application_id.0),
+            scheduled_at: time(new.scheduled_at),
+            origin: new.origin.as_str(),
+            status: new.status.as_str(),
+            reason: new.reason.as_deref(),
+            occurrences: new.occurrences,
+            until_at: new.until_at.map(time),
+            payload: &new.payload,
+            deliveries: new.deliveries,
+            next_attempt_at: new.next_attempt_at.map(time),
+            created_at: time(new.created_at),
+            finished_at: new.finished_at.map(time),
+        })
+        .collect();
+    let values = vec![dialect::rows(&rows)?];
+    let written = dialect::INSERT_OCCURRENCES.rows::<IdRow>(db, values).await?;
+    Ok(written.into_iter().map(|row| row.id.into()).collect())
+}
+
+/// Writes deliveries: pending ones, or, with a lease, ones that the caller holds from birth.
+pub async fn insert_deliveries(
+    db: &impl ConnectionTrait,
+    deliveries: &[(Delivery, Option<Lease>)],
+) -> Result<()> {
+    #[derive(Serialize)]
+    struct Row<'a> {
+        id: String,
+        action_type: &'static str,
+        action_config: &'a crate::domain::trigger::Payload,
+        execute_at: String,
+        expires_at: Option<String>,
+        status: &'static str,
+        trigger_id: String,
+        trigger_occurrence_id: String,
+        backend_id: String,
+        application_id: String,
+        lane: String,
+        lease_token: Option<String>,
+        lease_until: Option<String>,
+        created_at: String,
+    }
+    if deliveries.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<_> = deliveries
+        .iter()
+        .map(|(new, lease)| Row {
+            id: hex(new.id.0),
+            action_type: CALL_BACKEND,
+            action_config: &new.payload,
+            execute_at: time(new.execute_at),
+            expires_at: new.expires_at.map(time),
+            status: new.status.as_str(),
+            trigger_id: hex(new.trigger_id.0),
+            trigger_occurrence_id: hex(new.occurrence_id.0),
+            backend_id: hex(new.backend_id.0),
+            application_id: hex(new.application_id.0),
+            lane: hex(new.backend_id.0),
+            lease_token: lease.map(|lease| hex(lease.token)),
+            lease_until: lease.map(|lease| time(lease.until)),
+            created_at: time(new.created_at),
+        })
+        .collect();
+    dialect::INSERT_ACTIONS.run(db, vec![dialect::rows(&rows)?]).await?;
+    Ok(())
+}
+
+/// Occurrences that found no active backend and are to be tried again, locked until the
+/// transaction ends.
+pub async fn waiting_occurrences(
+    db: &impl ConnectionTrait,
+    now: DateTime<Utc>,
+    limit: u64,
+) -> Result<Vec<Occurrence>> {
+    let values = vec![now.into(), i64::try_from(limit).unwrap_or(i64::MAX).into()];
+    let rows = dialect::WAITING_OCCURRENCES.rows::<trigger_occurrence::Model>(db, values).await?;
+    Ok(rows.into_iter().map(Into::into).collect())
+}
+
+/// Writes what a renewed fan-out came to.
+pub async fn update_waiting(db: &impl ConnectionTrait, occurrences: &[Occurrence]) -> Result<()> {
+    #[derive(Serialize)]
+    struct Row<'a> {
+        id: String,
+        status: &'static str,
+        reason: Option<&'a str>,
+        deliveries: i32,
+        fan_out_attempts: i32,
+        next_attempt_at: Option<String>,
+        finished_at: Option<String>,
+    }
+    if occurrences.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<_> = occurrences
+        .iter()
+        .map(|changed| Row {
+            id: hex(changed.id.0),
+            status: changed.status.as_str(),
+            reason: changed.reason.as_deref(),
+            deliveries: changed.deliveries,
+            fan_out_attempts: changed.fan_out_attempts,
+            next_attempt_at: changed.next_attempt_at.map(time),
+            finished_at: changed.finished_at.map(time),
+        })
+        .collect();
+    dialect::UPDATE_WAITING.run(db, vec![dialect::rows(&rows)?]).await?;
+    Ok(())
+}
+
+/// What a claim asks for.
+#[derive(Debug, Clone, Copy)]
+pub struct Claim<'a> {
+    /// The time.
+    pub now: DateTime<Utc>,
+    /// The lease under which the work is held.
+    pub lease: Lease,
+    /// How much at the most.
+    pub limit: u64,
+    /// How much of one backend at the most.
+    pub per_lane: u64,
+    /// The backend after which to begin.
+    pub start_after: Uuid,
+    /// Backends to leave out.
+    pub without: &'a [BackendId],
+}
+
+/// Claims due deliveries. One statement, and so one transaction, of its own.
+pub async fn claim(store: &Store, claim: Claim<'_>) -> Result<Vec<Claimed>> {
+    let values = vec![
+        claim.now.into(),
+        claim.lease.token.into(),
+        claim.lease.until.into(),
+        i64::try_from(claim.limit).unwrap_or(i64::MAX).into(),
+        i64::try_from(claim.per_lane).unwrap_or(i64::MAX).into(),
+        claim.start_after.into(),
+        dialect::ids(claim.without.iter().copied()),
+    ];
+    let tx = store.begin().await?;
+    let rows = dialect::CLAIM.rows::<scheduled_action::Model>(&*tx, values).await?;
+    tx.commit_unaudited().await?;
+    let lease = claim.lease;
+    Ok(rows.into_iter().map(|row| Claimed { delivery: row.into(), lease }).collect())
+}
+
+/// What came of a claimed delivery.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finished {
+    /// Which one.
+    pub id: ScheduledActionId,
+    /// The lease it was held under.
+    pub lease_token: Uuid,
+    /// Its state from now on.
+    pub status: ActionStatus,
+    /// When it is due again, or was done.
+    pub execute_at: DateTime<Utc>,
+    /// When it ended.
+    pub executed_at: Option<DateTime<Utc>>,
+    /// How many attempts have ended.
+    pub retry_count: i32,
+    /// What the last one failed with.
+    pub last_error: Option<String>,
+}
+
+/// Records what came of claimed deliveries. Answers the ids of those whose lease still held; the
+/// others belong to someone else by now, and nothing is recorded of them.
+pub async fn finish(
+    db: &impl ConnectionTrait,
+    finished: &[Finished],
+    now: DateTime<Utc>,
+) -> Result<HashSet<ScheduledActionId>> {
+    #[derive(Serialize)]
+    struct Row<'a> {
+        id: String,
+        lease_token: String,
+        status: &'static str,
+        execute_at: String,
+        executed_at: Option<String>,
+        retry_count: i32,
+        last_error: Option<&'a str>,
+    }
+    let rows: Vec<_> = finished
+        .iter()
+        .map(|done| Row {
+            id: hex(done.id.0),
+            lease_token: hex(done.lease_token),
+            status: done.status.as_str(),
+            execute_at: time(done.execute_at),
+            executed_at: done.executed_at.map(time),
+            retry_count: done.retry_count,
+            last_error: done.last_error.as_deref(),
+        })
+        .collect();
+    let values = vec![dialect::rows(&rows)?, now.into()];
+    let recorded = dialect::FINISH.rows::<IdRow>(db, values).await?;
+    Ok(recorded.into_iter().map(|row| row.id.into()).collect())
+}
+
+/// An occurrence that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settled {
+    /// Which one.
+    pub id: OccurrenceId,
+    /// Its application.
+    pub application_id: ApplicationId,
+    /// How it ended.
+    pub status: OccurrenceStatus,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+}
+
+/// Counts ended deliveries (`true`: delivered) into their occurrences. Answers the occurrences
+/// that ended by it.
+pub async fn settle(
+    db: &impl ConnectionTrait,
+    ended: impl IntoIterator<Item = (OccurrenceId, bool)>,
+    now: DateTime<Utc>,
+) -> Result<Vec<Settled>> {
+    #[derive(Serialize)]
+    struct Row {
+        id: String,
+        delivered: i32,
+        failed: i32,
+    }
+    #[derive(FromQueryResult)]
+    struct Answer {
+        id: Uuid,
+        application_id: Uuid,
+        status: String,
+        created_at: DateTime<Utc>,
+    }
+    let mut counts = BTreeMap::<OccurrenceId, (i32, i32)>::new();
+    for (occurrence, delivered) in ended {
+        let count = counts.entry(occurrence).or_default();
+        if delivered { count.0 += 1 } else { count.1 += 1 }
+    }
+    if counts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows: Vec<_> = counts
+        .into_iter()
+        .map(|(id, (delivered, failed))| Row { id: hex(id.0), delivered, failed })
+        .collect();
+    let values = vec![dialect::rows(&rows)?, now.into()];
+    let answers = dialect::SETTLE_OCCURRENCES.rows::<Answer>(db, values).await?;
+    let settled = answers.into_iter().filter_map(|row| {
+        let status = OccurrenceStatus::from_name(&row.status).filter(|status| status.is_final())?;
+        Some(Settled {
+            id: row.id.into(),
+            application_id: row.application_id.into(),
+            status,
+            created_at: row.created_at,
+        })
+    });
+    Ok(settled.collect())
+}
+
+/// Makes deliveries whose lease has ended due again, as one more ended attempt. Answers them.
+pub async fn reap(
+    db: &impl ConnectionTrait,
+    now: DateTime<Utc>,
+    limit: u64,
+) -> Result<Vec<Delivery>> {
+    let values = vec![now.into(), i64::try_from(limit).unwrap_or(i64::MAX).into()];
+    let rows = dialect::REAP.rows::<scheduled_action::Model>(db, values).await?;
+    Ok(rows.into_iter().map(Into::into).collect())
+}
+
+/// A row for the trigger log, of an attempt or of occurrences that were skipped.
+#[derive(Debug, Clone, Serialize)]
+pub struct NewLog<'a> {
+    /// What it was about: `trigger` for all that a schedule caused.
+    pub trigger_on: &'static str,
+    /// The action's type as it was.
+    pub action_type: Option<&'static str>,
+    /// The action's configuration as it was.
+    pub action_config: Option<Value>,
+    /// `success`, `error` or `skipped`.
+    pub status: &'static str,
+    /// What went wrong, in words.
+    pub error_message: Option<&'a str>,
+    /// The trigger.
+    #[serde(serialize_with = "hex_id")]
+    pub trigger_id: Uuid,
+    /// The occurrence.
+    #[serde(serialize_with = "hex_id")]
+    pub trigger_occurrence_id: Uuid,
+    /// The backend.
+    #[serde(serialize_with = "optional_hex_id")]
+    pub backend_id: Option<Uuid>,
+    /// The delivery.
+    #[serde(serialize_with = "optional_hex_id")]
+    pub scheduled_action_id: Option<Uuid>,
+    /// The application.
+    #[serde(serialize_with = "hex_id")]
+    pub application_id: Uuid,
+    /// The attempt's number, from 1.
+    pub attempt: Option<i32>,
+    /// The HTTP status of the answer.
+    pub response_status: Option<u16>,
+    /// How long it took, in milliseconds.
+    pub duration_ms: Option<i64>,
+    /// A code for what went wrong.
+    pub reason: Option<&'a str>,
+    /// When.
+    #[serde(serialize_with = "text_time")]
+    pub created_date: DateTime<Utc>,
+}
+
+fn hex_id<S: serde::Serializer>(id: &Uuid, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&id.simple())
+}
+
+fn optional_hex_id<S: serde::Serializer>(id: &Option<Uuid>, to: S) -> Result<S::Ok, S::Error> {
+    match id {
+        Some(id) => to.collect_str(&id.simple()),
+        None => to.serialize_none(),
+    }
+}
+
+fn text_time<S: serde::Serializer>(at: &DateTime<Utc>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&time(*at))
+}
+
+/// Writes rows of the trigger log.
+pub async fn insert_logs(db: &impl ConnectionTrait, logs: &[NewLog<'_>]) -> Result<()> {
+    if !logs.is_empty() {
+        dialect::INSERT_LOGS.run(db, vec![dialect::rows(logs)?]).await?;
+    }
+    Ok(())
+}
+
+/// The earliest time at which a trigger, a delivery or a waiting occurrence is due.
+pub async fn next_due(db: &impl ConnectionTrait) -> Result<Option<DateTime<Utc>>> {
+    #[derive(FromQueryResult)]
+    struct Row {
+        at: Option<DateTime<Utc>>,
+    }
+    Ok(dialect::NEXT_DUE.row::<Row>(db, vec![]).await?.and_then(|row| row.at))
+}
+
+/// How many triggers are enabled.
+pub async fn active_triggers(db: &impl ConnectionTrait) -> Result<i64> {
+    #[derive(FromQueryResult)]
+    struct Row {
+        n: i64,
+    }
+    Ok(dialect::ACTIVE_TRIGGERS.row::<Row>(db, vec![]).await?.map_or(0, |row| row.n))
+}
+
+/// How much work waits, by application.
+pub async fn queue_depth(db: &impl ConnectionTrait) -> Result<Vec<(ApplicationId, i64)>> {
+    #[derive(FromQueryResult)]
+    struct Row {
+        application_id: Option<Uuid>,
+        n: i64,
+    }
+    let rows = dialect::QUEUE_DEPTH.rows::<Row>(db, vec![]).await?;
+    Ok(rows.into_iter().filter_map(|row| Some((row.application_id?.into(), row.n))).collect())
+}
+
+/// The database's time; on SQLite, which has no clock of its own, none.
+pub async fn database_now(store: &Store) -> Result<Option<DateTime<Utc>>> {
+    #[derive(FromQueryResult)]
+    struct Row {
+        at: DateTime<Utc>,
+    }
+    if store.engine() == Engine::Sqlite {
+        return Ok(None);
+    }
+    Ok(dialect::DATABASE_NOW.row::<Row>(store.read(), vec![]).await?.map(|row| row.at))
+}
+
+/// Tells the executors of other processes to look. On SQLite there are none.
+pub async fn notify(store: &Store) -> Result<()> {
+    if store.engine() == Engine::Postgres {
+        store.read().execute_unprepared(dialect::WAKE).await?;
+    }
+    Ok(())
+}
+
+/// Writes what an executor tells of itself.
+pub async fn report(db: &impl ConnectionTrait, instance: &ExecutorInstance) -> Result<()> {
+    use executor_instance::{Column, Entity, Model};
+    let row = Model {
+        id: instance.id.0,
+        host: instance.host.clone(),
+        process_id: instance.process_id,
+        version: instance.version.clone(),
+        started_at: instance.started_at,
+        last_pass_at: instance.last_pass_at,
+        in_flight: instance.in_flight,
+        clock_skew_ms: instance.clock_skew_ms,
+        stopped_at: instance.stopped_at,
+    };
+    let columns = [Column::LastPassAt, Column::InFlight, Column::ClockSkewMs, Column::StoppedAt];
+    Entity::insert(row.into_active_model().reset_all())
+        .on_conflict(OnConflict::column(Column::Id).update_columns(columns).to_owned())
+        .exec_without_returning(db)
+        .await?;
+    Ok(())
+}
+
+/// The executors that reported at `since` or later, the latest start first, at most 100.
+pub async fn instances(
+    db: &impl ConnectionTrait,
+    since: DateTime<Utc>,
+) -> Result<Vec<ExecutorInstance>> {
+    use executor_instance::{Column, Entity};
+    let rows = Entity::find()
+        .filter(Column::LastPassAt.gte(since))
+        .order_by_desc(Column::StartedAt)
+        .limit(100)
+        .all(db)
+        .await?;
+    let instances = rows.into_iter().map(|row| ExecutorInstance {
+        id: ExecutorId(row.id),
+        host: row.host,
+        process_id: row.process_id,
+        version: row.version,
+        started_at: row.started_at,
+        last_pass_at: row.last_pass_at,
+        in_flight: row.in_flight,
+        clock_skew_ms: row.clock_skew_ms,
+        stopped_at: row.stopped_at,
+    });
+    Ok(instances.collect())
+}

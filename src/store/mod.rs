@@ -1,0 +1,148 @@
+//! The only SQL. Takes and returns domain types; knows nothing of HTTP, GraphQL or the executor.
+//!
+//! # Reading and writing
+//!
+//! [`Store::read`] is a pool for single statements that read. Whatever writes begins a [`Tx`]. The
+//! transaction of a use case ends in [`Tx::commit`], which takes the audit rows: a change
+//! without its record can't be written by accident. The executor's own bookkeeping is no change
+//! that somebody made, and ends in [`Tx::commit_unaudited`].
+//!
+//! SQLite has one writer. So there is one connection that writes, each of its transactions is
+//! `BEGIN IMMEDIATE` (a deferred one that turns into a writer fails at once when another holds
+//! the lock), and readers have connections of their own, which write-ahead logging never blocks.
+
+pub mod application;
+pub mod audit;
+mod connect;
+pub mod delivery;
+mod dialect;
+mod entity;
+mod error;
+pub mod executor;
+mod paging;
+pub mod people;
+mod scope;
+pub mod setting;
+pub mod trigger;
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use chrono::{DateTime, Utc};
+use sea_orm::{
+    DatabaseConnection, DatabaseTransaction, SqliteTransactionMode, TransactionOptions,
+    TransactionTrait,
+};
+
+use crate::domain::audit::{Caller, Change};
+use crate::error::Result;
+
+pub use connect::Options;
+pub use dialect::Engine;
+
+/// The database.
+#[derive(Clone, Debug)]
+pub struct Store {
+    read: DatabaseConnection,
+    write: DatabaseConnection,
+    engine: Engine,
+    traffic: Traffic,
+}
+
+/// How much the database was asked to do since the store was opened.
+#[derive(Clone, Debug, Default)]
+pub struct Traffic(Arc<[AtomicU64; 2]>);
+
+impl Traffic {
+    /// Statements sent, those that begin and end a transaction left out.
+    pub fn statements(&self) -> u64 {
+        self.0[0].load(Ordering::Relaxed)
+    }
+
+    /// Transactions committed.
+    pub fn commits(&self) -> u64 {
+        self.0[1].load(Ordering::Relaxed)
+    }
+
+    fn count_statement(&self) {
+        self.0[0].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn count_commit(&self) {
+        self.0[1].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Store {
+    /// Which database it is.
+    pub fn engine(&self) -> Engine {
+        self.engine
+    }
+
+    /// What the database was asked to do so far.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
+    /// A connection for statements that only read.
+    pub fn read(&self) -> &DatabaseConnection {
+        &self.read
+    }
+
+    /// Begins a transaction that may write. Dropped without a commit, it leaves nothing.
+    pub async fn begin(&self) -> Result<Tx> {
+        let options = TransactionOptions {
+            sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
+            ..Default::default()
+        };
+        let inner = self.write.begin_with_options(options).await?;
+        Ok(Tx { inner, engine: self.engine, traffic: self.traffic.clone() })
+    }
+
+    /// Closes all connections, once what runs on them has ended.
+    pub async fn close(self) -> Result<()> {
+        self.read.clone().close().await?;
+        Ok(self.write.close().await?)
+    }
+}
+
+/// A transaction that may write.
+pub struct Tx {
+    inner: DatabaseTransaction,
+    engine: Engine,
+    traffic: Traffic,
+}
+
+impl Tx {
+    /// Which database it is.
+    pub fn engine(&self) -> Engine {
+        self.engine
+    }
+
+    /// Writes the audit rows of `changes` and commits everything, or nothing.
+    pub async fn commit(
+        self,
+        caller: &Caller,
+        now: DateTime<Utc>,
+        changes: &[Change],
+    ) -> Result<()> {
+        audit::insert(&self.inner, caller, now, changes).await?;
+        self.commit_unaudited().await
+    }
+
+    /// Commits what is nobody's change: the executor's bookkeeping, a heartbeat's time.
+    pub async fn commit_unaudited(self) -> Result<()> {
+        self.inner.commit().await?;
+        self.traffic.count_commit();
+        Ok(())
+    }
+}
+
+impl Deref for Tx {
+    type Target = DatabaseTransaction;
+
+    fn deref(&self) -> &DatabaseTransaction {
+        &self.inner
+    }
+}
