@@ -123,12 +123,15 @@ impl Field {
     }
 
     fn reversed(&self, range: &str, start: u32, end: u32) -> CronError {
-        let (min, max) = (self.min, self.max);
+        let span = |start: u32, end: u32| {
+            if start == end { start.to_string() } else { format!("{start}-{end}") }
+        };
         self.error(
             "CRON_REVERSED_RANGE",
             format!(
-                "the range `{range}` runs backwards; to wrap around write \
-                 `{start}-{max},{min}-{end}`"
+                "the range `{range}` runs backwards; to wrap around write `{},{}`",
+                span(start, self.max),
+                span(self.min, end)
             ),
         )
     }
@@ -137,7 +140,7 @@ impl Field {
     /// value, as closely as it can be guessed.
     fn not_a_value(&self, text: &str) -> CronError {
         let lower = text.to_ascii_lowercase();
-        let is_name = |name: &&str| lower.starts_with(*name);
+        let begins_with = |name: &&&str| lower.starts_with(**name);
         if text.is_empty() {
             return self.syntax("a value is missing before or after `-` or `/`");
         }
@@ -169,10 +172,10 @@ impl Field {
                 shown(text)
             ));
         }
-        if let Some(name) = self.names.iter().find(|name| is_name(name)) {
+        if let Some(name) = self.names.iter().find(begins_with) {
             return self.syntax(format!("`{}` is not a name; write `{name}`", shown(text)));
         }
-        if MONTHS.iter().chain(&WEEK_DAYS).any(|name| is_name(&name)) {
+        if MONTHS.iter().chain(&WEEK_DAYS).any(|name| begins_with(&name)) {
             return self.syntax(format!(
                 "`{}` is a name; names of months belong in the month field, names of weekdays in \
                  the day of week field",

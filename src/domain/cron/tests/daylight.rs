@@ -37,7 +37,9 @@ fn a_fixed_time_asked_for_in_the_second_pass_waits_for_what_was_never_shown() {
     let zone = zone("Europe/Amsterdam");
     let second_pass = "2026-10-25T01:10:00Z";
     let until = "2026-10-26T02:00:00Z";
-    assert_eq!(fires("0 30 2 * * *", &zone, second_pass, until), ["2026-10-26T02:30:00+01:00"]);
+    for after in ["2026-10-25T01:00:00Z", second_pass] {
+        assert_eq!(fires("0 30 2 * * *", &zone, after, until), ["2026-10-26T02:30:00+01:00"]);
+    }
     assert_eq!(
         fires("0 0 3 * * *", &zone, second_pass, until),
         ["2026-10-25T03:00:00+01:00", "2026-10-26T03:00:00+01:00"]
@@ -62,6 +64,20 @@ fn a_rhythm_skips_the_gap_and_runs_through_both_passes() {
     );
     assert!(
         fires("* * 2 29 3 *", &zone, "2026-03-28T00:00:00Z", "2026-03-31T00:00:00Z").is_empty()
+    );
+}
+
+#[test]
+fn a_rhythm_that_lives_in_an_overlap_only_has_its_second_pass() {
+    let zone = zone("America/New_York");
+    assert_eq!(
+        fires("*/30 30 1 1 11 *", &zone, "2026-06-01T00:00:00Z", "2027-06-01T00:00:00Z"),
+        [
+            "2026-11-01T01:30:00-04:00",
+            "2026-11-01T01:30:30-04:00",
+            "2026-11-01T01:30:00-05:00",
+            "2026-11-01T01:30:30-05:00",
+        ]
     );
 }
 

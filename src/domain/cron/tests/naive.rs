@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Datelike};
-use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
-use jiff::{Timestamp, civil};
+use jiff::Timestamp;
+use jiff::tz::{AmbiguousOffset, Offset, TimeZone, TimeZoneDatabase};
 use proptest::prelude::*;
 
 const LIMITS: [(u32, u32); 6] = [(0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 6)];
@@ -164,20 +164,26 @@ fn offset(zone: &TimeZone, instant: i64) -> i64 {
 #[derive(Debug)]
 pub(super) struct Window {
     pub(super) zone: &'static str,
-    pub(super) start: i64,
+    start: i64,
     shown: Vec<i64>,
 }
 
 impl Window {
+    const HALF: i64 = 30 * 3600;
+
     /// Thirty hours before and after `change`. No other change lies within.
     pub(super) fn around(zone: &'static str, change: &str) -> Self {
-        const HALF: i64 = 30 * 3600;
         let change = change.parse::<Timestamp>().unwrap().as_second();
         let time_zone = time_zone(zone);
         assert_ne!(offset(&time_zone, change - 1), offset(&time_zone, change), "{zone} {change}");
-        let start = change - HALF;
-        let shown = (start..change + HALF).map(|at| at + offset(&time_zone, at)).collect();
+        let start = change - Self::HALF;
+        let shown = (start..change + Self::HALF).map(|at| at + offset(&time_zone, at)).collect();
         Self { zone, start, shown }
+    }
+
+    /// The instant `seconds` after the change, or before it.
+    pub(super) fn from_change(&self, seconds: i64) -> i64 {
+        self.start + Self::HALF + seconds
     }
 
     pub(super) fn end(&self) -> i64 {
@@ -232,11 +238,9 @@ pub(super) fn next_by_days(model: &Model, zone: &str, after: i64) -> Option<i64>
 }
 
 fn instants(zone: &TimeZone, model: &Model, civil_second: i64) -> Vec<i64> {
-    let date_time =
-        jiff::tz::Offset::UTC.to_datetime(Timestamp::from_second(civil_second).unwrap());
-    let under = |offset: jiff::tz::Offset| civil_second - i64::from(offset.seconds());
-    let date_time: civil::DateTime = date_time;
-    match (zone.to_ambiguous_timestamp(date_time).offset(), model.is_fixed_time()) {
+    let civil = Offset::UTC.to_datetime(Timestamp::from_second(civil_second).unwrap());
+    let under = |offset: Offset| civil_second - i64::from(offset.seconds());
+    match (zone.to_ambiguous_timestamp(civil).offset(), model.is_fixed_time()) {
         (AmbiguousOffset::Unambiguous { offset }, _) => vec![under(offset)],
         (AmbiguousOffset::Fold { before, .. }, true) => vec![under(before)],
         (AmbiguousOffset::Fold { before, after }, false) => vec![under(before), under(after)],

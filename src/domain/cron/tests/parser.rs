@@ -41,7 +41,7 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
     ("0 0-99 * * * *", "CRON_OUT_OF_RANGE", "minute: `99`", "allowed is 0-59"),
     ("*/0 * * * * *", "CRON_OUT_OF_RANGE", "second: the step of `*/0` is 0", "1 or more"),
     ("0 0 17-9 * * *", "CRON_REVERSED_RANGE", "hour: the range `17-9`", "`17-23,0-9`"),
-    ("0 0 9 * * fri-sun", "CRON_REVERSED_RANGE", "day of week: the range", "`5-6,0-0`"),
+    ("0 0 9 * * fri-sun", "CRON_REVERSED_RANGE", "day of week: the range", "`5-6,0`"),
     ("0 0 9 * nov-feb *", "CRON_REVERSED_RANGE", "month: the range", "`11-12,1-2`"),
     (", * * * * *", "CRON_SYNTAX", "second: an item of the list is empty", "between commas"),
     ("0 1,,2 * * * *", "CRON_SYNTAX", "minute: an item", "empty"),

@@ -84,6 +84,7 @@ struct Machine(PathBuf);
 impl Machine {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("zone-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Self(path)
     }
