@@ -1,14 +1,18 @@
-//! What things are and what may happen to them: pure types and rules.
+//! The vocabulary and the rules of the product: plain values and pure functions.
 //!
-//! Nothing here waits, stores, sends or knows an API.
+//! Nothing here waits, stores, sends or asks for the time: whoever needs `now`
+//! is given it. This module must not know SQL, HTTP, GraphQL or the async runtime.
 
 pub mod access;
 pub mod application;
 pub mod audit;
+pub mod cron;
 pub mod delivery;
 pub mod executor;
+pub mod fan_out;
 pub mod id;
 pub mod input;
 pub mod page;
 pub mod people;
 pub mod trigger;
+pub mod window;
