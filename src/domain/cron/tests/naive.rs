@@ -182,7 +182,7 @@ impl Window {
     }
 
     /// The instant `seconds` after the change, or before it.
-    pub(super) fn from_change(&self, seconds: i64) -> i64 {
+    pub(super) fn place(&self, seconds: i64) -> i64 {
         self.start + Self::HALF + seconds
     }
 
