@@ -4,3 +4,5 @@
 pub mod clock;
 pub mod config;
 pub mod error;
+pub mod secrets;
+pub mod telemetry;

@@ -24,11 +24,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(super) fn new(
-        key: impl Into<String>,
-        origin: &Origin,
-        reason: impl Into<String>,
-    ) -> Self {
+    pub(super) fn new(key: impl Into<String>, origin: &Origin, reason: impl Into<String>) -> Self {
         Self { key: key.into(), origin: origin.to_string(), reason: reason.into() }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, fmt, path::Path};
 
-use config::{File, FileFormat, Map, Source, Value, ValueKind};
+use ::config::{File, FileFormat, Map, Source, Value, ValueKind};
 
 use super::error::{ConfigError, Problem};
 
@@ -66,9 +66,8 @@ pub(super) struct Layers {
 impl Layers {
     /// Only the compiled-in values.
     pub fn defaults() -> Result<Self, ConfigError> {
-        let table = parse(DEFAULTS).map_err(|reason| {
-            ConfigError::one("config/default.yml", &Origin::Default, reason)
-        })?;
+        let table = parse(DEFAULTS)
+            .map_err(|reason| ConfigError::one("config/default.yml", &Origin::Default, reason))?;
         let mut defaults = BTreeMap::new();
         flatten("", table, &mut defaults);
         let settings = defaults
@@ -174,7 +173,9 @@ fn raw(kind: ValueKind) -> Raw {
         ValueKind::Nil | ValueKind::Table(_) => Raw::Empty,
         ValueKind::Boolean(flag) => Raw::Flag(flag),
         ValueKind::String(text) => Raw::Text(text),
-        ValueKind::Array(items) => Raw::List(items.into_iter().map(|item| raw(item.kind)).collect()),
+        ValueKind::Array(items) => {
+            Raw::List(items.into_iter().map(|item| raw(item.kind)).collect())
+        }
         number => Raw::Number(number.to_string()),
     }
 }

@@ -35,11 +35,12 @@ pub use self::{
     database_url::{DatabaseUrl, Engine},
     error::{ConfigError, Problem},
     executor::{CallbacksConfig, CronConfig, DispatchConfig, RetentionConfig, RetryConfig},
-    server::{
-        CorsConfig, DatabaseConfig, GraphqlConfig, LogConfig, LogFormat, ShutdownConfig,
-    },
+    server::{CorsConfig, DatabaseConfig, GraphqlConfig, LogConfig, LogFormat, ShutdownConfig},
 };
-use self::{layers::{Layers, Origin}, reader::Reader};
+use self::{
+    layers::{Layers, Origin},
+    reader::Reader,
+};
 
 /// The shortest passphrase that `secret_key` takes, in characters.
 pub const SECRET_KEY_MIN_CHARS: usize = 16;
@@ -158,10 +159,7 @@ impl Config {
                 variables.push(variable);
             }
         }
-        let named = variables.iter().find(|(name, _)| name == "PFY_CONFIG");
-        let named = named.map(|(_, path)| PathBuf::from(path)).filter(|p| !p.as_os_str().is_empty());
-        let usual = Some(PathBuf::from(FILE_IN_WORKING_DIRECTORY)).filter(|path| path.exists());
-        let file = file.map(Path::to_path_buf).or(named).or(usual);
+        let file = choose_file(file, &variables, Path::new(FILE_IN_WORKING_DIRECTORY));
         Self::load(file.as_deref(), variables.into_iter())
     }
 
@@ -220,11 +218,19 @@ impl Config {
     }
 }
 
+/// The argument, else what `PFY_CONFIG` names, else the usual file if there is one.
+fn choose_file(
+    argument: Option<&Path>,
+    variables: &[(String, String)],
+    usual: &Path,
+) -> Option<PathBuf> {
+    let named = variables.iter().find(|(name, path)| name == "PFY_CONFIG" && !path.is_empty());
+    let named = named.map(|(_, path)| Path::new(path));
+    argument.or(named).or_else(|| Some(usual).filter(|path| path.exists())).map(Path::to_path_buf)
+}
+
 /// The variable as text if it is one of ours. Others may hold what they like.
-fn own_variable(
-    name: OsString,
-    value: OsString,
-) -> Result<Option<(String, String)>, ConfigError> {
+fn own_variable(name: OsString, value: OsString) -> Result<Option<(String, String)>, ConfigError> {
     let Some(name) = name.to_str().filter(|name| name.starts_with("PFY_")) else {
         return Ok(None);
     };

@@ -3,9 +3,7 @@
 //! A value that does not fit is noted and the default is read instead, so that
 //! one start shows every problem.
 
-use std::{
-    collections::BTreeSet, fmt::Display, ops::RangeInclusive, str::FromStr, time::Duration,
-};
+use std::{collections::BTreeSet, fmt::Display, ops::RangeInclusive, str::FromStr, time::Duration};
 
 use secrecy::SecretString;
 
@@ -47,8 +45,12 @@ impl Reader {
         }
     }
 
-    /// Notes that a key's value does not fit together with another's.
+    /// Notes that a key's value does not fit together with another's. A key that has a problem
+    /// of its own is left alone: its default, which was read instead, is not what was meant.
     pub fn refuse(&mut self, key: &str, reason: impl Into<String>) {
+        if self.layers.problems.iter().any(|problem| problem.key == key) {
+            return;
+        }
         let origin = self.layers.settings.get(key).map_or(&Origin::Default, |set| &set.origin);
         let problem = Problem::new(key, origin, reason);
         self.layers.problems.push(problem);

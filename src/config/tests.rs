@@ -221,9 +221,8 @@ fn lists_come_from_the_file_as_lists_and_from_the_environment_with_commas() {
 
 #[test]
 fn a_lease_leaves_five_seconds_after_the_timeout() {
-    let lease = |lease| {
-        from_environment(&[("PFY_DISPATCH_TIMEOUT", "30s"), ("PFY_DISPATCH_LEASE", lease)])
-    };
+    let lease =
+        |lease| from_environment(&[("PFY_DISPATCH_TIMEOUT", "30s"), ("PFY_DISPATCH_LEASE", lease)]);
     assert!(lease("35s").is_ok());
     let (key, reason) = only_problem(lease("34s"));
     assert_eq!(key, "dispatch.lease");
@@ -242,6 +241,9 @@ fn postgresql_needs_a_secret_key() {
     let (key, reason) = only_problem(from_environment(&[url]));
     assert_eq!(key, "secret_key");
     assert!(reason.contains("PostgreSQL"), "{reason}");
+    let (key, reason) = only_problem(from_environment(&[url, ("PFY_SECRET_KEY", "short")]));
+    assert_eq!(key, "secret_key");
+    assert!(reason.contains("too short"), "{reason}");
     let config = from_environment(&[url, ("PFY_SECRET_KEY", "correct horse battery")]).unwrap();
     assert!(matches!(config.secret_key_source(), SecretKeySource::Given(_)));
 }
@@ -387,7 +389,31 @@ fn origins_are_kept_as_browsers_send_them() {
 fn a_bootstrap_token_fits_into_a_header() {
     let token = |token| from_environment(&[("PFY_AUTH_BOOTSTRAP_TOKEN", token)]);
     assert!(token("pfy_0123456789abcdef").is_ok());
-    for bad in ["pfy_0123456789abcde", "pfy_0123456789abcdef with blanks", "pfy_0123456789abcdéfg"] {
+    for bad in ["pfy_0123456789abcde", "pfy_0123456789abcdef with blanks", "pfy_0123456789abcdéfg"]
+    {
         assert!(token(bad).is_err(), "{bad}");
     }
+}
+
+#[test]
+fn the_argument_wins_over_the_variable_and_the_variable_over_the_usual_file() {
+    let usual = TestFile::new("");
+    let (argument, named) = (Path::new("argument.yml"), Path::new("named.yml"));
+    let variable = |path: &str| [("PFY_CONFIG".to_owned(), path.to_owned())];
+    let chosen = |argument, path| choose_file(argument, &variable(path), &usual.0);
+    assert_eq!(chosen(Some(argument), "named.yml").as_deref(), Some(argument));
+    assert_eq!(chosen(None, "named.yml").as_deref(), Some(named));
+    assert_eq!(chosen(None, "").as_deref(), Some(usual.0.as_path()));
+    assert_eq!(choose_file(None, &[], Path::new("no-such-file.yml")), None);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_variable_of_ours_must_be_text_and_others_may_be_anything() {
+    use std::os::unix::ffi::OsStringExt;
+    let bytes = || OsString::from_vec(vec![0xff]);
+    assert_eq!(own_variable("OTHER".into(), bytes()), Ok(None));
+    assert_eq!(own_variable(bytes(), bytes()), Ok(None));
+    let error = own_variable("PFY_LOG_LEVEL".into(), bytes()).unwrap_err();
+    assert!(error.to_string().contains("PFY_LOG_LEVEL: is not UTF-8"), "{error}");
 }

@@ -24,7 +24,8 @@ pub(super) fn ip_address(text: &str) -> Parsed<IpAddr> {
 
 pub(super) fn network(text: &str) -> Parsed<IpNet> {
     let right = "write an address and a prefix length, such as 10.1.0.0/16 or fd00::/8";
-    let network = IpNet::from_str(text).map_err(|_| format!("\"{text}\" is no network; {right}"))?;
+    let network =
+        IpNet::from_str(text).map_err(|_| format!("\"{text}\" is no network; {right}"))?;
     Ok(network.trunc())
 }
 
@@ -95,9 +96,9 @@ pub(super) fn bootstrap_token(text: &str) -> Parsed<()> {
 }
 
 pub(super) fn email(text: &str) -> Parsed<String> {
-    let fits = text.split_once('@').is_some_and(|(user, host)| {
-        !user.is_empty() && !host.is_empty() && !host.contains('@')
-    });
+    let fits = text
+        .split_once('@')
+        .is_some_and(|(user, host)| !user.is_empty() && !host.is_empty() && !host.contains('@'));
     if fits && !text.chars().any(char::is_whitespace) {
         Ok(text.to_owned())
     } else {
