@@ -145,10 +145,10 @@ impl OidcVerifier {
     ) -> Result<PublishedKey, TokenRefusal> {
         let mut keys = self.current();
         if keys.age(now).is_none_or(|age| age >= REFRESH_AFTER) {
-            keys = self.refresh(&keys, now).await;
+            keys = self.refresh(now).await;
         }
         if keys.find(id, algorithm).is_none() {
-            keys = self.refresh(&keys, now).await;
+            keys = self.refresh(now).await;
         }
         if keys.age(now).is_none_or(|age| age >= USABLE_FOR) {
             return Err(TokenRefusal::Unavailable);
@@ -160,13 +160,12 @@ impl OidcVerifier {
         self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Newer keys than `seen`, if they can be had; otherwise those that are there.
-    async fn refresh(&self, seen: &Arc<Keys>, now: DateTime<Utc>) -> Arc<Keys> {
+    /// Fresh keys if they can be had; otherwise those that are there. Who waited here while
+    /// someone else fetched takes what was fetched: it is younger than the gap.
+    async fn refresh(&self, now: DateTime<Utc>) -> Arc<Keys> {
         let mut begun = self.begun.lock().await;
         let current = self.current();
-        // While we waited, someone else may have fetched what we were about to fetch.
-        let newer = !Arc::ptr_eq(&current, seen);
-        if newer || begun.is_some_and(|begun| (now - begun).abs() < MIN_GAP) {
+        if begun.is_some_and(|begun| (now - begun).abs() < MIN_GAP) {
             return current;
         }
         *begun = Some(now);
