@@ -5,3 +5,7 @@ pub mod clock;
 pub mod domain;
 pub mod error;
 pub mod store;
+pub mod config;
+pub mod error;
+pub mod secrets;
+pub mod telemetry;
