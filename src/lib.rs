@@ -2,4 +2,5 @@
 //! event rules and deferred actions. `docs/ARCHITECTURE.md` is the map.
 
 pub mod clock;
+pub mod egress;
 pub mod error;
