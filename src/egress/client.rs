@@ -114,9 +114,7 @@ impl Egress {
         let elapsed = started.elapsed();
         match outcome {
             Ok(Ok(answer)) => answer.into_sent(elapsed),
-            Ok(Err(Failure { kind, detail, sent })) => {
-                Sent::Failed { kind, detail, elapsed, sent }
-            }
+            Ok(Err(Failure { kind, detail, sent })) => Sent::Failed { kind, detail, elapsed, sent },
             Err(_) => Sent::Failed {
                 kind: FailureKind::Timeout,
                 detail: overdue(deadline, status.into_inner()),

@@ -110,9 +110,7 @@ impl AddressPolicy {
                 self.excepts(IpAddr::V4(inner))
                     || excepted && self.objection(IpAddr::V4(inner)).is_none()
             }
-            Some(Embedded::Nat64(inner)) => {
-                excepted && self.objection(IpAddr::V4(inner)).is_none()
-            }
+            Some(Embedded::Nat64(inner)) => excepted && self.objection(IpAddr::V4(inner)).is_none(),
             None => excepted,
         };
         if permitted { None } else { address::special_v6(ip) }

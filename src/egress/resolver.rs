@@ -19,6 +19,9 @@ pub(super) enum LookupError {
     Unresolved(#[source] io::Error),
 }
 
+#[cfg(test)]
+pub(super) type Script = std::sync::Arc<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
+
 /// Where names are looked up.
 #[derive(Clone)]
 pub(super) enum Names {
@@ -26,7 +29,7 @@ pub(super) enum Names {
     System,
     /// A test's own answers.
     #[cfg(test)]
-    Scripted(std::sync::Arc<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>),
+    Scripted(Script),
     /// A name server that never answers.
     #[cfg(test)]
     Silent,

@@ -48,8 +48,11 @@ async fn a_head_that_drips_times_out() {
 
 #[tokio::test]
 async fn a_body_that_stalls_times_out_whatever_its_status() {
-    let head = b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf";
-    assert_times_out(&[Step::Send(head), Step::Stall]).await;
+    assert_times_out(&[
+        Step::Send(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf"),
+        Step::Stall,
+    ])
+    .await;
     assert_times_out(&[Step::Send(CHUNKED), Step::Send(b"4\r\nhalf\r\n"), Step::Stall]).await;
 }
 

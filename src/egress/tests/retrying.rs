@@ -45,7 +45,14 @@ fn an_absurd_wait_is_bounded() {
 #[test]
 fn anything_else_is_no_request() {
     let values: [&[u8]; 9] = [
-        b"", b"-1", b"1.5", b"+5", b"soon", b"10s", b"2025-12-01T00:01:00Z", b"\xff\xfe",
+        b"",
+        b"-1",
+        b"1.5",
+        b"+5",
+        b"soon",
+        b"10s",
+        b"2025-12-01T00:01:00Z",
+        b"\xff\xfe",
         b"Mon, 01 Dec 2025 25:00:00 GMT",
     ];
     for value in values {

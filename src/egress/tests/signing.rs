@@ -73,7 +73,10 @@ fn anything_else_is_refused_without_repeating_it() {
     ];
     for text in texts {
         let error = SigningSecret::parse(&text).expect_err(&text);
-        assert_eq!((error.code(), error.field()), ("SIGNING_SECRET_INVALID", Some("signingSecret")));
+        assert_eq!(
+            (error.code(), error.field()),
+            ("SIGNING_SECRET_INVALID", Some("signingSecret"))
+        );
         assert!(!error.to_string().contains("MfKQ"), "{error}");
     }
 }
