@@ -19,6 +19,7 @@ const fn v6(head: [u16; 4], prefix: u8) -> Ipv6Net {
 }
 
 const LOOPBACK_V4: Ipv4Net = v4(127, 0, 0, 0, 8);
+const IPV4_MAPPED: Ipv6Net = Ipv6Net::new_assert(Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96);
 const LOOPBACK_V6: Ipv6Net = Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128);
 
 const REFUSED_V4: &[Range<Ipv4Net>] = &[
@@ -50,6 +51,7 @@ const REFUSED_INSIDE_GLOBAL: &[Range<Ipv6Net>] = &[
 /// Everything outside 2000::/3 is refused; these ranges have a name.
 const REFUSED_OUTSIDE_GLOBAL: &[Range<Ipv6Net>] = &[
     (LOOPBACK_V6, "a loopback address"),
+    (IPV4_MAPPED, "an IPv4-mapped address"),
     (v6([0, 0, 0, 0], 96), "an unspecified or IPv4-compatible address"),
     (v6([0x64, 0xff9b, 0, 0], 96), "a NAT64 address"),
     (v6([0x64, 0xff9b, 1, 0], 48), "a NAT64 address"),
@@ -104,9 +106,6 @@ pub(super) fn special_v6(ip: Ipv6Addr) -> Option<&'static str> {
     }
     if GLOBAL_UNICAST.contains(&ip) {
         return name_of(REFUSED_INSIDE_GLOBAL, |net| net.contains(&ip));
-    }
-    if ip.to_ipv4_mapped().is_some() {
-        return Some("an IPv4-mapped address");
     }
     name_of(REFUSED_OUTSIDE_GLOBAL, |net| net.contains(&ip))
         .or(Some("an address outside global unicast"))

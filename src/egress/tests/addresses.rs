@@ -145,6 +145,27 @@ fn special_addresses_are_refused_up_to_their_edges() {
 }
 
 #[test]
+fn a_refusal_says_what_the_address_is() {
+    let cases = [
+        ("127.0.0.1", "loopback"),
+        ("10.0.0.1", "private"),
+        ("169.254.169.254", "metadata"),
+        ("168.63.129.16", "metadata"),
+        ("::1", "loopback"),
+        ("::ffff:8.8.8.8", "IPv4-mapped"),
+        ("64:ff9b::8.8.8.8", "NAT64"),
+        ("2002::1", "6to4"),
+        ("2001::1", "Teredo"),
+        ("fd00::1", "private"),
+        ("4000::1", "outside global unicast"),
+    ];
+    for (text, what) in cases {
+        let refusal = strict().permits(ip(text)).unwrap_err();
+        assert!(refusal.reason.contains(what), "{text}: {refusal}");
+    }
+}
+
+#[test]
 fn public_addresses_are_permitted_up_to_their_edges() {
     for text in PERMITTED {
         assert_eq!(strict().permits(ip(text)), Ok(()), "{text}");

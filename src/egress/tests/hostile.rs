@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::backend::{Backend, Seen, Step};
-use super::{AMPLE, CAP, SHORT, egress, kind, post_to};
-use crate::egress::{Sending, Sent};
+use super::{AMPLE, CAP, SHORT, allowing, config, egress, kind, post_to};
+use crate::egress::{Egress, Sending, Sent};
 
 const CHUNKED: &[u8] = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 
@@ -128,6 +128,21 @@ async fn a_body_of_exactly_the_cap_is_complete() {
     for (script, whole) in [(FULL, true), (OVER, false)] {
         let Sent::Answered { body, complete, .. } = answer(script).await else { panic!("failed") };
         assert_eq!((body.len(), complete), (CAP, whole));
+    }
+}
+
+#[tokio::test]
+async fn the_cap_is_the_configured_one() {
+    const BODY: &[Step] = &[Step::Send(
+        b"HTTP/1.1 200 OK\r\ncontent-length: 30\r\n\r\n012345678901234567890123456789",
+    )];
+    for (cap, whole) in [(29, false), (30, true)] {
+        let mut config = config(allowing(&["127.0.0.0/8"]), AMPLE);
+        config.max_response_bytes = cap;
+        let backend = Backend::start(BODY).await;
+        let sent = Egress::new(config).unwrap().send(post_to(backend.address)).await;
+        let Sent::Answered { body, complete, .. } = sent else { panic!("{sent:?}") };
+        assert_eq!((body.len(), complete), (cap, whole));
     }
 }
 

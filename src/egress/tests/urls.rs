@@ -129,6 +129,8 @@ fn public_hosts_are_accepted() {
         "http://example.com./",
         "http://notlocalhost.com/",
         "http://localhost.com/",
+        "http://example.milan/",
+        "http://a.notlocalhost/",
         "http://internal.example.com/",
         "http://mylocal.dev/",
         "http://xn--bcher-kva.example/",
