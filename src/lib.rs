@@ -3,6 +3,7 @@
 
 pub mod clock;
 pub mod domain;
+pub mod egress;
 pub mod error;
 pub mod store;
 pub mod config;
