@@ -1,0 +1,3 @@
+//! What the server answers over HTTP.
+
+pub mod console;
