@@ -2,12 +2,12 @@
 //! event rules and deferred actions. `docs/ARCHITECTURE.md` is the map.
 
 pub mod api;
+pub mod app;
 pub mod clock;
+pub mod config;
 pub mod domain;
 pub mod egress;
 pub mod error;
-pub mod store;
-pub mod config;
-pub mod error;
 pub mod secrets;
+pub mod store;
 pub mod telemetry;

@@ -59,8 +59,7 @@ pub fn evaluate(
     now: DateTime<Utc>,
     limits: &Limits,
 ) -> Evaluation {
-    let due: Vec<_> =
-        schedule.between(zone, trigger.evaluated_at, now).take(COUNTED_MAX).collect();
+    let due: Vec<_> = schedule.between(zone, trigger.evaluated_at, now).take(COUNTED_MAX).collect();
     let evaluated_at = match due.last() {
         Some(last) if due.len() == COUNTED_MAX => *last,
         _ => now.max(trigger.evaluated_at),

@@ -38,8 +38,8 @@ use sea_orm::{
 use crate::domain::audit::{Caller, Change};
 use crate::error::Result;
 
+pub use crate::config::Engine;
 pub use connect::Options;
-pub use dialect::Engine;
 
 /// The database.
 #[derive(Clone, Debug)]

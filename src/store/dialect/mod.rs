@@ -20,15 +20,6 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 
-/// The databases that the store speaks to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Engine {
-    /// SQLite, in the process.
-    Sqlite,
-    /// PostgreSQL 14 or newer.
-    Postgres,
-}
-
 /// One statement in both dialects. Parameters are `$1`, `$2`, … in both.
 pub(super) struct Sql {
     pub sqlite: &'static str,

@@ -1,0 +1,126 @@
+//! The use cases: what a caller may ask for, whoever transports the question.
+//!
+//! Each mutation has one shape: begin a transaction, find the thing in the caller's scope, check
+//! the role, check the input, write, commit together with the audit row, wake the executors. It
+//! knows nothing of GraphQL, HTTP or the executor.
+
+mod access;
+mod trigger;
+mod wake;
+
+use chrono::{DateTime, Duration, Utc};
+
+use crate::clock::SharedClock;
+use crate::config::Config;
+use crate::domain::cron::Zone;
+use crate::domain::fan_out::RetryPolicy;
+use crate::domain::window::Limits;
+use crate::egress::Egress;
+use crate::error::{Error, Result};
+use crate::secrets::{Cipher, SecretKey, SessionSigner};
+use crate::store::Store;
+use crate::telemetry::Metrics;
+
+pub use trigger::{CreateTrigger, CronPreview, PreviewedOccurrence, UpdateTrigger};
+pub use wake::Wake;
+
+/// The parts that all use cases share. One a process.
+pub struct App {
+    /// The database.
+    pub store: Store,
+    /// The time.
+    pub clock: SharedClock,
+    /// The settings.
+    pub config: Config,
+    /// The zone of triggers that name none.
+    pub zone: Zone,
+    /// Everything outbound.
+    pub egress: Egress,
+    /// Encrypts what must be readable again.
+    pub cipher: Cipher,
+    /// Signs sessions.
+    pub sessions: SessionSigner,
+    /// The counters.
+    pub metrics: Metrics,
+    /// Makes executors look.
+    pub wake: Wake,
+}
+
+/// What an [`App`] is made of.
+pub struct Parts {
+    /// The database.
+    pub store: Store,
+    /// The time.
+    pub clock: SharedClock,
+    /// The settings.
+    pub config: Config,
+    /// The zone of triggers that name none.
+    pub zone: Zone,
+    /// Everything outbound.
+    pub egress: Egress,
+    /// The key that everything secret hangs on.
+    pub key: SecretKey,
+}
+
+impl App {
+    /// Puts the parts together.
+    pub fn new(parts: Parts) -> Result<Self> {
+        Ok(Self {
+            wake: Wake::new(parts.store.clone()),
+            cipher: Cipher::new(&parts.key),
+            sessions: SessionSigner::new(&parts.key)?,
+            metrics: Metrics::new().map_err(Error::internal)?,
+            store: parts.store,
+            clock: parts.clock,
+            config: parts.config,
+            zone: parts.zone,
+            egress: parts.egress,
+        })
+    }
+
+    /// The time.
+    pub fn now(&self) -> DateTime<Utc> {
+        self.clock.now()
+    }
+
+    /// The zone of a trigger: its own, or the server's.
+    pub fn zone_of(&self, time_zone: Option<&str>) -> Result<Zone> {
+        match time_zone {
+            Some(name) => Ok(Zone::parse(name)?),
+            None => Ok(self.zone.clone()),
+        }
+    }
+
+    /// How often and how long deliveries are tried.
+    pub fn retry_policy(&self) -> RetryPolicy {
+        let retry = &self.config.dispatch.retry;
+        RetryPolicy {
+            initial: span(retry.initial),
+            max: span(retry.max),
+            multiplier: retry.multiplier,
+            max_attempts: i32::try_from(retry.max_attempts).unwrap_or(i32::MAX),
+            max_age: span(retry.max_age),
+        }
+    }
+
+    /// The limits of an evaluation of schedules.
+    pub fn window_limits(&self) -> Limits {
+        let cron = &self.config.cron;
+        Limits {
+            catch_up_window: span(cron.catch_up_window),
+            per_window: usize::try_from(cron.max_occurrences_per_window).unwrap_or(usize::MAX),
+            on_time: span(cron.trigger_check_interval) * 2,
+        }
+    }
+
+    /// How old a backend's last heartbeat may be.
+    pub fn heartbeat_timeout(&self) -> Duration {
+        span(self.config.cron.backend_heartbeat_timeout)
+    }
+}
+
+/// A configured duration as calendar arithmetic wants it. Configured ones are bounded far below
+/// what would not fit.
+pub(crate) fn span(duration: std::time::Duration) -> Duration {
+    Duration::from_std(duration).unwrap_or(Duration::MAX)
+}
