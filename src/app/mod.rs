@@ -10,6 +10,7 @@ mod trigger;
 mod wake;
 
 use chrono::{DateTime, Duration, Utc};
+use tokio_util::sync::CancellationToken;
 
 use crate::clock::SharedClock;
 use crate::config::Config;
@@ -48,6 +49,8 @@ pub struct App {
     pub wake: Wake,
     /// Tells those who follow along that something happened.
     pub live: Live,
+    /// Cancelled when the process begins to end.
+    pub stopping: CancellationToken,
 }
 
 /// What an [`App`] is made of.
@@ -72,6 +75,7 @@ impl App {
         Ok(Self {
             wake: Wake::new(parts.store.clone()),
             live: Live::default(),
+            stopping: CancellationToken::new(),
             cipher: Cipher::new(&parts.key),
             sessions: SessionSigner::new(&parts.key)?,
             metrics: Metrics::new().map_err(Error::internal)?,
