@@ -5,6 +5,10 @@
 //! knows nothing of GraphQL, HTTP or the executor.
 
 mod access;
+mod auth;
+mod change;
+#[cfg(test)]
+mod test_app;
 mod trigger;
 mod wake;
 
@@ -21,6 +25,7 @@ use crate::secrets::{Cipher, SecretKey, SessionSigner};
 use crate::store::Store;
 use crate::telemetry::Metrics;
 
+pub use auth::SignedIn;
 pub use trigger::{CreateTrigger, CronPreview, PreviewedOccurrence, UpdateTrigger};
 pub use wake::Wake;
 
@@ -44,6 +49,7 @@ pub struct App {
     pub metrics: Metrics,
     /// Makes executors look.
     pub wake: Wake,
+    auth: auth::Auth,
 }
 
 /// What an [`App`] is made of.
@@ -70,6 +76,7 @@ impl App {
             cipher: Cipher::new(&parts.key),
             sessions: SessionSigner::new(&parts.key)?,
             metrics: Metrics::new().map_err(Error::internal)?,
+            auth: auth::Auth::new(&parts.config.auth)?,
             store: parts.store,
             clock: parts.clock,
             config: parts.config,
