@@ -5,11 +5,21 @@
 //! knows nothing of GraphQL, HTTP or the executor.
 
 mod access;
+mod application;
 mod auth;
+mod bootstrap;
 mod change;
+mod machine_user;
+mod member;
+#[cfg(test)]
+mod people_tests;
+mod project;
+mod tenant;
 #[cfg(test)]
 mod test_app;
+mod token;
 mod trigger;
+mod user;
 mod wake;
 
 use chrono::{DateTime, Duration, Utc};
@@ -25,8 +35,15 @@ use crate::secrets::{Cipher, SecretKey, SessionSigner};
 use crate::store::Store;
 use crate::telemetry::Metrics;
 
+pub use application::{CreateApplication, UpdateApplication};
 pub use auth::SignedIn;
+pub use bootstrap::Bootstrap;
+pub use machine_user::{CreateMachineUser, UpdateMachineUser};
+pub use member::{AddProjectMember, UserRef};
+pub use project::{CreateProject, UpdateProject};
+pub use tenant::{CreateTenant, UpdateTenant};
 pub use trigger::{CreateTrigger, CronPreview, PreviewedOccurrence, UpdateTrigger};
+pub use user::{CreateUser, UpdateUser};
 pub use wake::Wake;
 
 /// The parts that all use cases share. One a process.
