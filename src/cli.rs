@@ -9,6 +9,7 @@ use secrecy::ExposeSecret;
 
 use crate::app::App;
 use crate::config::Config;
+use crate::domain::audit::Caller;
 use crate::domain::cron::Zone;
 use crate::serve::{self, Server};
 use crate::{api, demo, telemetry};
@@ -129,7 +130,7 @@ async fn token(config: Config, email: Option<String>) -> Result<()> {
 async fn set_time_zone(config: Config, zone: &str) -> Result<()> {
     let app: Arc<App> = serve::open(config).await?;
     let zone = Zone::parse(zone)?;
-    app.set_server_zone(&zone).await?;
+    app.set_server_zone(&Caller::system(), &zone).await?;
     println!("Triggers without a zone of their own are now read in {}.", zone.name());
     println!("Set cron.time_zone to it for every process, then start them.");
     Ok(())

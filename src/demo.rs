@@ -12,11 +12,12 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use secrecy::ExposeSecret;
 
-use crate::app::{App, CreateMachineUser, CreateTrigger};
+use crate::app::{App, CreateApplication, CreateMachineUser, CreateProject, CreateTrigger};
 use crate::config::Config;
 use crate::domain::access::Actor;
 use crate::domain::application::Application;
 use crate::domain::audit::Caller;
+use crate::domain::people::User;
 use crate::domain::trigger::CatchUp;
 use crate::serve::{self, Server};
 use crate::{cli, telemetry};
@@ -46,8 +47,10 @@ pub async fn run() -> Result<()> {
     let config = config(&folder)?;
     telemetry::init(&config.log)?;
     let app = serve::open(config).await?;
-    let token = app.bootstrap().await?.token.context("the demo's database is not new")?;
-    let (application, machine_token) = sample(&app).await?;
+    let first = app.bootstrap().await?;
+    let administrator = first.administrator.context("the demo's database is not new")?;
+    let token = first.token.or_else(|| app.config.auth.bootstrap_token.clone()).context("no token")?;
+    let (application, machine_token) = sample(&app, &administrator).await?;
     let server = Server::start(app.clone()).await?;
     let api = server.http_addr.context("the demo needs run_mode both or api")?;
     let backend = backend::Backend::start().await?;
@@ -78,11 +81,14 @@ fn config(folder: &Folder) -> Result<Config> {
 }
 
 /// Makes the sample project, as the administrator would.
-async fn sample(app: &Arc<App>) -> Result<(Application, String)> {
-    let caller = Caller { actor: Actor::System, request_id: None };
-    let project = app.create_project(&caller, "sample", "Sample project").await?;
-    let application =
-        app.create_application(&caller, project.id, "reports", "Reports").await?;
+async fn sample(app: &Arc<App>, administrator: &User) -> Result<(Application, String)> {
+    let User { id, email, administrator, .. } = administrator.clone();
+    let caller = Caller { actor: Actor::User { id, email, administrator }, request_id: None };
+    let new = CreateProject { slug: "sample".into(), name: "Sample project".into() };
+    let project = app.create_project(&caller, new).await?;
+    let (slug, name) = ("reports".into(), "Reports".into());
+    let new = CreateApplication { project_id: project.id, slug, name };
+    let application = app.create_application(&caller, new).await?;
     let new = CreateMachineUser {
         application_id: application.id,
         name: "Example backend".into(),
