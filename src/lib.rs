@@ -8,6 +8,7 @@ pub mod config;
 pub mod domain;
 pub mod egress;
 pub mod error;
+pub mod executor;
 pub mod secrets;
 pub mod store;
 pub mod telemetry;

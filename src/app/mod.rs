@@ -5,6 +5,7 @@
 //! knows nothing of GraphQL, HTTP or the executor.
 
 mod access;
+mod live;
 mod trigger;
 mod wake;
 
@@ -21,6 +22,7 @@ use crate::secrets::{Cipher, SecretKey, SessionSigner};
 use crate::store::Store;
 use crate::telemetry::Metrics;
 
+pub use live::Live;
 pub use trigger::{CreateTrigger, CronPreview, PreviewedOccurrence, UpdateTrigger};
 pub use wake::Wake;
 
@@ -44,6 +46,8 @@ pub struct App {
     pub metrics: Metrics,
     /// Makes executors look.
     pub wake: Wake,
+    /// Tells those who follow along that something happened.
+    pub live: Live,
 }
 
 /// What an [`App`] is made of.
@@ -67,6 +71,7 @@ impl App {
     pub fn new(parts: Parts) -> Result<Self> {
         Ok(Self {
             wake: Wake::new(parts.store.clone()),
+            live: Live::default(),
             cipher: Cipher::new(&parts.key),
             sessions: SessionSigner::new(&parts.key)?,
             metrics: Metrics::new().map_err(Error::internal)?,

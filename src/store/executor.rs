@@ -248,22 +248,38 @@ pub struct Claim<'a> {
     pub without: &'a [BackendId],
 }
 
-/// Claims due deliveries. One statement, and so one transaction, of its own.
+/// Claims due deliveries, in a transaction of its own: from `start_after` on, and, if that is not
+/// enough, from the beginning.
 pub async fn claim(store: &Store, claim: Claim<'_>) -> Result<Vec<Claimed>> {
+    let tx = store.begin().await?;
+    let mut rows = claim_rows(&tx, claim, claim.start_after).await?;
+    let taken = rows.len() as u64;
+    if taken < claim.limit && !claim.start_after.is_nil() {
+        let rest = Claim { limit: claim.limit - taken, ..claim };
+        rows.extend(claim_rows(&tx, rest, Uuid::nil()).await?);
+    }
+    if !rows.is_empty() {
+        tx.commit_unaudited().await?;
+    }
+    let lease = claim.lease;
+    Ok(rows.into_iter().map(|row| Claimed { delivery: row.into(), lease }).collect())
+}
+
+async fn claim_rows(
+    tx: &super::Tx,
+    claim: Claim<'_>,
+    start_after: Uuid,
+) -> Result<Vec<scheduled_action::Model>> {
     let values = vec![
         claim.now.into(),
         claim.lease.token.into(),
         claim.lease.until.into(),
         i64::try_from(claim.limit).unwrap_or(i64::MAX).into(),
         i64::try_from(claim.per_lane).unwrap_or(i64::MAX).into(),
-        claim.start_after.into(),
+        start_after.into(),
         dialect::ids(claim.without.iter().copied()),
     ];
-    let tx = store.begin().await?;
-    let rows = dialect::CLAIM.rows::<scheduled_action::Model>(&*tx, values).await?;
-    tx.commit_unaudited().await?;
-    let lease = claim.lease;
-    Ok(rows.into_iter().map(|row| Claimed { delivery: row.into(), lease }).collect())
+    dialect::CLAIM.rows(&**tx, values).await
 }
 
 /// What came of a claimed delivery.
@@ -460,13 +476,27 @@ pub async fn insert_logs(db: &impl ConnectionTrait, logs: &[NewLog<'_>]) -> Resu
     Ok(())
 }
 
-/// The earliest time at which a trigger, a delivery or a waiting occurrence is due.
-pub async fn next_due(db: &impl ConnectionTrait) -> Result<Option<DateTime<Utc>>> {
-    #[derive(FromQueryResult)]
-    struct Row {
-        at: Option<DateTime<Utc>>,
+/// When anything is due next. What is none does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, FromQueryResult)]
+pub struct NextDue {
+    /// The earliest due time of an enabled trigger.
+    pub trigger_at: Option<DateTime<Utc>>,
+    /// The earliest due time of pending work.
+    pub action_at: Option<DateTime<Utc>>,
+    /// The earliest next look at an occurrence that found no backend.
+    pub waiting_at: Option<DateTime<Utc>>,
+}
+
+impl NextDue {
+    /// The earliest of all.
+    pub fn earliest(&self) -> Option<DateTime<Utc>> {
+        [self.trigger_at, self.action_at, self.waiting_at].into_iter().flatten().min()
     }
-    Ok(dialect::NEXT_DUE.row::<Row>(db, vec![]).await?.and_then(|row| row.at))
+}
+
+/// When anything is due next.
+pub async fn next_due(db: &impl ConnectionTrait) -> Result<NextDue> {
+    Ok(dialect::NEXT_DUE.row::<NextDue>(db, vec![]).await?.unwrap_or_default())
 }
 
 /// How many triggers are enabled.

@@ -19,8 +19,10 @@ mod dialect;
 mod entity;
 mod error;
 pub mod executor;
+mod listen;
 mod paging;
 pub mod people;
+pub mod retention;
 mod scope;
 pub mod setting;
 pub mod trigger;
@@ -42,8 +44,10 @@ pub use crate::config::Engine;
 pub use connect::Options;
 
 /// The database.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Store {
+    /// For the connection that hears hints. May hold a password.
+    url: std::sync::Arc<str>,
     read: DatabaseConnection,
     write: DatabaseConnection,
     engine: Engine,

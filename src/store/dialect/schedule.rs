@@ -149,18 +149,17 @@ pub(in crate::store) const ACTIVE_TRIGGERS: Sql = Sql {
     postgres: r#"SELECT count(*) AS n FROM "trigger" WHERE next_fire_at IS NOT NULL"#,
 };
 
-/// The earliest time at which there is anything to do; none when there is nothing.
+/// The earliest due time of triggers, of pending work and of waiting occurrences; each none when
+/// there is nothing.
 pub(in crate::store) const NEXT_DUE: Sql = Sql {
-    sqlite: r#"SELECT min(at) AS at FROM (
-        SELECT min(next_fire_at) AS at FROM "trigger" WHERE next_fire_at IS NOT NULL
-        UNION ALL
-        SELECT min(execute_at) FROM scheduled_action WHERE status = 'pending'
-        UNION ALL
-        SELECT min(next_attempt_at) FROM trigger_occurrence WHERE next_attempt_at IS NOT NULL)"#,
-    postgres: r#"SELECT min(at) AS at FROM (
-        SELECT min(next_fire_at) AS at FROM "trigger" WHERE next_fire_at IS NOT NULL
-        UNION ALL
-        SELECT min(execute_at) FROM scheduled_action WHERE status = 'pending'
-        UNION ALL
-        SELECT min(next_attempt_at) FROM trigger_occurrence WHERE next_attempt_at IS NOT NULL) n"#,
+    sqlite: r#"SELECT
+        (SELECT min(next_fire_at) FROM "trigger" WHERE next_fire_at IS NOT NULL) AS trigger_at,
+        (SELECT min(execute_at) FROM scheduled_action WHERE status = 'pending') AS action_at,
+        (SELECT min(next_attempt_at) FROM trigger_occurrence
+            WHERE next_attempt_at IS NOT NULL) AS waiting_at"#,
+    postgres: r#"SELECT
+        (SELECT min(next_fire_at) FROM "trigger" WHERE next_fire_at IS NOT NULL) AS trigger_at,
+        (SELECT min(execute_at) FROM scheduled_action WHERE status = 'pending') AS action_at,
+        (SELECT min(next_attempt_at) FROM trigger_occurrence
+            WHERE next_attempt_at IS NOT NULL) AS waiting_at"#,
 };
