@@ -6,10 +6,25 @@
 
 mod access;
 mod live;
+mod application;
+mod auth;
+mod bootstrap;
+mod change;
+mod machine_user;
+mod member;
+#[cfg(test)]
+mod people_tests;
+mod project;
+mod tenant;
+#[cfg(test)]
+mod test_app;
+mod token;
 mod trigger;
+mod user;
 mod wake;
 
 use chrono::{DateTime, Duration, Utc};
+use tokio_util::sync::CancellationToken;
 
 use crate::clock::SharedClock;
 use crate::config::Config;
@@ -23,7 +38,15 @@ use crate::store::Store;
 use crate::telemetry::Metrics;
 
 pub use live::Live;
+pub use application::{CreateApplication, UpdateApplication};
+pub use auth::SignedIn;
+pub use bootstrap::Bootstrap;
+pub use machine_user::{CreateMachineUser, UpdateMachineUser};
+pub use member::{AddProjectMember, UserRef};
+pub use project::{CreateProject, UpdateProject};
+pub use tenant::{CreateTenant, UpdateTenant};
 pub use trigger::{CreateTrigger, CronPreview, PreviewedOccurrence, UpdateTrigger};
+pub use user::{CreateUser, UpdateUser};
 pub use wake::Wake;
 
 /// The parts that all use cases share. One a process.
@@ -48,6 +71,9 @@ pub struct App {
     pub wake: Wake,
     /// Tells those who follow along that something happened.
     pub live: Live,
+    /// Cancelled when the process begins to end.
+    pub stopping: CancellationToken,
+    auth: auth::Auth,
 }
 
 /// What an [`App`] is made of.
@@ -72,9 +98,11 @@ impl App {
         Ok(Self {
             wake: Wake::new(parts.store.clone()),
             live: Live::default(),
+            stopping: CancellationToken::new(),
             cipher: Cipher::new(&parts.key),
             sessions: SessionSigner::new(&parts.key)?,
             metrics: Metrics::new().map_err(Error::internal)?,
+            auth: auth::Auth::new(&parts.config.auth)?,
             store: parts.store,
             clock: parts.clock,
             config: parts.config,
