@@ -103,11 +103,13 @@ fn row(application: &Application) -> application::ActiveModel {
     .reset_all()
 }
 
-/// Deletes an application with all that belongs to it, its ledger and queued work included.
+/// Deletes an application with all that belongs to it, its ledger and queued work included. The
+/// trigger log and the audit log keep their rows until their time is up.
 pub async fn delete(db: &impl ConnectionTrait, id: ApplicationId) -> Result<()> {
-    super::delivery::delete_of_application(db, id).await?;
+    super::delivery::delete_of_applications(db, &[id.0]).await?;
     application::Entity::delete_by_id(id.0).exec(db).await?;
-    Ok(())
+    // What a pass that held the application meanwhile has queued.
+    super::delivery::delete_of_applications(db, &[id.0]).await
 }
 
 /// The application of that id in `scope`.

@@ -46,12 +46,12 @@ impl Store {
     /// Applies the changes to the schema that are not applied yet. Safe to run twice, and by
     /// several processes at once: they take turns.
     pub async fn migrate(&self) -> Result<()> {
-        if self.engine == Engine::Sqlite {
-            return Ok(migration::Migrator::up(&self.write, None).await?);
-        }
         let tx = self.begin().await?;
-        tx.execute_raw(Statement::from_string(DbBackend::Postgres, super::dialect::MIGRATION_LOCK))
-            .await?;
+        // SQLite's writers take turns by themselves.
+        if self.engine == Engine::Postgres {
+            let lock = super::dialect::MIGRATION_LOCK;
+            tx.execute_raw(Statement::from_string(DbBackend::Postgres, lock)).await?;
+        }
         migration::Migrator::up(&*tx, None).await?;
         tx.commit_unaudited().await
     }

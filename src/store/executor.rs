@@ -4,6 +4,7 @@
 //! may be repeated after a crash or a lost answer: occurrences are unique per trigger and due
 //! time, windows only move forward under the trigger's lock, and finishing needs the lease.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, Utc};
@@ -17,7 +18,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::delivery::IdRow;
-use super::dialect::{self, hex, time};
+use super::dialect::{self, hex, storable, time};
 use super::entity::{executor_instance, scheduled_action, trigger, trigger_occurrence};
 use super::{Engine, Store};
 use crate::domain::delivery::{ActionStatus, CALL_BACKEND, Delivery};
@@ -106,6 +107,7 @@ pub async fn insert_occurrences(
         until_at: Option<String>,
         payload: &'a crate::domain::trigger::Payload,
         deliveries: i32,
+        fan_out_attempts: i32,
         next_attempt_at: Option<String>,
         created_at: String,
         finished_at: Option<String>,
@@ -127,6 +129,7 @@ pub async fn insert_occurrences(
             until_at: new.until_at.map(time),
             payload: &new.payload,
             deliveries: new.deliveries,
+            fan_out_attempts: new.fan_out_attempts,
             next_attempt_at: new.next_attempt_at.map(time),
             created_at: time(new.created_at),
             finished_at: new.finished_at.map(time),
@@ -283,7 +286,9 @@ pub struct Finished {
 }
 
 /// Records what came of claimed deliveries. Answers the ids of those whose lease still held; the
-/// others belong to someone else by now, and nothing is recorded of them.
+/// others belong to someone else by now, and nothing is recorded of them. A null character in
+/// `last_error`, which may quote what a backend sent, becomes U+FFFD: one hostile answer must not
+/// keep a batch from being recorded.
 pub async fn finish(
     db: &impl ConnectionTrait,
     finished: &[Finished],
@@ -297,7 +302,7 @@ pub async fn finish(
         execute_at: String,
         executed_at: Option<String>,
         retry_count: i32,
-        last_error: Option<&'a str>,
+        last_error: Option<Cow<'a, str>>,
     }
     let rows: Vec<_> = finished
         .iter()
@@ -308,7 +313,7 @@ pub async fn finish(
             execute_at: time(done.execute_at),
             executed_at: done.executed_at.map(time),
             retry_count: done.retry_count,
-            last_error: done.last_error.as_deref(),
+            last_error: done.last_error.as_deref().map(storable),
         })
         .collect();
     let values = vec![dialect::rows(&rows)?, now.into()];
@@ -397,7 +402,8 @@ pub struct NewLog<'a> {
     pub action_config: Option<Value>,
     /// `success`, `error` or `skipped`.
     pub status: &'static str,
-    /// What went wrong, in words.
+    /// What went wrong, in words; may quote what a backend sent.
+    #[serde(serialize_with = "storable_text")]
     pub error_message: Option<&'a str>,
     /// The trigger.
     #[serde(serialize_with = "hex_id")]
@@ -436,6 +442,10 @@ fn optional_hex_id<S: serde::Serializer>(id: &Option<Uuid>, to: S) -> Result<S::
         Some(id) => to.collect_str(&id.simple()),
         None => to.serialize_none(),
     }
+}
+
+fn storable_text<S: serde::Serializer>(text: &Option<&str>, to: S) -> Result<S::Ok, S::Error> {
+    text.map(storable).serialize(to)
 }
 
 fn text_time<S: serde::Serializer>(at: &DateTime<Utc>, to: S) -> Result<S::Ok, S::Error> {

@@ -1,0 +1,6 @@
+//! The integration tests: one binary, run once on SQLite and once on PostgreSQL by `tests/run`.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod harness;
+mod laws;
+mod store_contract;
