@@ -7,8 +7,11 @@
 mod access;
 mod application;
 mod auth;
+mod backend;
 mod bootstrap;
 mod change;
+mod heartbeat;
+mod machine;
 mod machine_user;
 mod member;
 #[cfg(test)]
@@ -37,7 +40,10 @@ use crate::telemetry::Metrics;
 
 pub use application::{CreateApplication, UpdateApplication};
 pub use auth::SignedIn;
+pub use backend::{BACKENDS_MAX, RegisterBackend, Registration};
 pub use bootstrap::Bootstrap;
+pub use heartbeat::HeartbeatOf;
+pub use machine::MachineIdentity;
 pub use machine_user::{CreateMachineUser, UpdateMachineUser};
 pub use member::{AddProjectMember, UserRef};
 pub use project::{CreateProject, UpdateProject};
