@@ -16,7 +16,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use utoipa::openapi::path::Operation;
+use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
     Components, ContentBuilder, InfoBuilder, License, OpenApi, Ref, RefOr, ResponseBuilder,
@@ -54,16 +54,22 @@ const ANY: [(u16, &str, &str); 5] = [
     (503, "Busy", "The server can't take this now; try again as Retry-After says."),
 ];
 
-/// What an operation that takes input may answer besides.
+/// What an operation with parameters or a body may answer besides.
 const INPUT: [(u16, &str, &str); 1] = [(
+    400,
+    "Malformed",
+    "The request can't be read; of a body that is no JSON, `detail` names line and column.",
+)];
+
+/// What an operation that takes values may answer besides. (A path's id that is none is 404.)
+const VALUES: [(u16, &str, &str); 1] = [(
     422,
     "Invalid",
     "A value does not fit; `field` names it and `detail` says what would be right.",
 )];
 
 /// What an operation that reads a body may answer besides.
-const BODY: [(u16, &str, &str); 3] = [
-    (400, "Malformed", "The body is no JSON; `detail` names line and column."),
+const BODY: [(u16, &str, &str); 2] = [
     (413, "TooLarge", "The body has more than 64 KiB."),
     (415, "UnsupportedMediaType", "The body is not sent as application/json."),
 ];
@@ -89,7 +95,7 @@ pub fn openapi() -> OpenApi {
         .license(Some(License::builder().name("Apache-2.0").identifier(Some("Apache-2.0")).build()))
         .build();
     let components = document.components.get_or_insert_default();
-    for (_, name, description) in ANY.into_iter().chain(INPUT).chain(BODY) {
+    for (_, name, description) in ANY.into_iter().chain(INPUT).chain(VALUES).chain(BODY) {
         components.responses.insert(name.to_owned(), problem(description));
     }
     describe_security(components);
@@ -135,10 +141,15 @@ fn complete(operation: &mut Operation) {
     operation.security =
         Some(schemes.into_iter().map(|name| SecurityRequirement::new(name, none)).collect());
     let has_body = operation.request_body.is_some();
-    let has_input = has_body || operation.parameters.is_some();
+    let parameters = operation.parameters.as_deref().unwrap_or_default();
+    let has_query = parameters.iter().any(|parameter| {
+        matches!(parameter, RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Query)
+    });
+    let has_input = has_body || !parameters.is_empty();
     let shared = ANY
         .iter()
         .chain(INPUT.iter().filter(|_| has_input))
+        .chain(VALUES.iter().filter(|_| has_body || has_query))
         .chain(BODY.iter().filter(|_| has_body));
     for (status, name, _) in shared {
         let reference = Ref::new(format!("#/components/responses/{name}"));

@@ -51,7 +51,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     }
 }
 
-/// As [`Body`], but no body at all stands for an empty object.
+/// As [`Body`], but no body at all, or `null`, stands for an empty object.
 pub(super) struct OptionalBody<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for OptionalBody<T> {
@@ -60,7 +60,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for OptionalBody<T> {
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         if is_json(request.headers()) {
             let bytes = read(request, state).await?;
-            return parse(if bytes.is_empty() { b"{}" } else { &bytes }).map(Self);
+            let nothing = matches!(bytes.trim_ascii(), b"" | b"null");
+            return parse(if nothing { b"{}" } else { &bytes }).map(Self);
         }
         if read(request, state).await?.is_empty() {
             return parse(b"{}").map(Self);
@@ -94,7 +95,7 @@ async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Prob
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+    if !bytes.trim_ascii_start().starts_with(b"{") {
         return Err(match serde_json::from_slice::<IgnoredAny>(bytes) {
             Ok(_) => Error::invalid("body", "the body must be a JSON object").into(),
             Err(error) => malformed(&error),

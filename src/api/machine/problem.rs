@@ -40,9 +40,9 @@ const CHALLENGE: &str = "Bearer, Basic realm=\"machine\"";
 }))]
 pub struct Problem {
     /// Always `about:blank`: the problem is told apart by `code`.
-    #[serde(rename = "type")]
+    #[serde(rename = "type", serialize_with = "about_blank")]
     #[schema(value_type = String)]
-    kind: &'static str,
+    kind: (),
     /// The status in words.
     #[schema(value_type = String)]
     title: &'static str,
@@ -51,25 +51,30 @@ pub struct Problem {
     #[schema(value_type = u16, minimum = 400, maximum = 599)]
     status: StatusCode,
     /// What is wrong and what would be right, for people.
-    detail: String,
+    #[schema(value_type = String)]
+    detail: Box<str>,
     /// The path of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = true)]
-    instance: Option<String>,
+    instance: Option<Box<str>>,
     /// What is wrong, for programs: a stable word in upper case.
     #[schema(value_type = String)]
     code: &'static str,
     /// The field of the input that does not fit, where it is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
-    field: Option<String>,
+    field: Option<Box<str>>,
     /// The request's id, which the server's log carries too.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
-    request_id: Option<String>,
+    request_id: Option<Box<str>>,
     #[serde(skip)]
     #[schema(ignore)]
     cause: Option<Arc<dyn StdError + Send + Sync>>,
+}
+
+fn about_blank<S: serde::Serializer>(_: &(), serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str("about:blank")
 }
 
 fn number<S: serde::Serializer>(status: &StatusCode, serializer: S) -> Result<S::Ok, S::Error> {
@@ -80,10 +85,10 @@ impl Problem {
     /// A problem of that status.
     pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
         Self {
-            kind: "about:blank",
+            kind: (),
             title: status.canonical_reason().unwrap_or("Error"),
             status,
-            detail: detail.into(),
+            detail: detail.into().into(),
             instance: None,
             code,
             field: None,
@@ -95,7 +100,7 @@ impl Problem {
     /// The same problem with another sentence.
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
-        self.detail = detail.into();
+        self.detail = detail.into().into();
         self
     }
 
@@ -168,7 +173,7 @@ impl From<Error> for Problem {
             Error::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         let mut problem = Self::new(status, error.code(), error.to_string());
-        problem.field = error.field().map(str::to_owned);
+        problem.field = error.field().map(Into::into);
         if let Error::Internal(cause) = error {
             problem.cause = Some(cause.into());
         }
@@ -198,8 +203,8 @@ pub(in crate::api) async fn render(request: Request, next: Next) -> Response {
     if status.is_client_error() || status.is_server_error() {
         let problem = response.extensions_mut().remove::<Problem>();
         let mut problem = problem.unwrap_or_else(|| Problem::of_status(status));
-        problem.instance = Some(path);
-        problem.request_id = request_id;
+        problem.instance = Some(path.into());
+        problem.request_id = request_id.map(Into::into);
         problem.log();
         response = problem.write();
     }
