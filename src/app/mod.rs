@@ -5,6 +5,10 @@
 //! knows nothing of GraphQL, HTTP or the executor.
 
 mod access;
+mod batch;
+mod health;
+mod history;
+mod live;
 mod trigger;
 mod wake;
 
@@ -21,6 +25,9 @@ use crate::secrets::{Cipher, SecretKey, SessionSigner};
 use crate::store::Store;
 use crate::telemetry::Metrics;
 
+pub use crate::store::trigger::{Filter as TriggerFilter, Sort as TriggerSort};
+pub use history::{AuditFilter, DeliveryFilter, ExecutorStatus, OccurrenceFilter};
+pub use live::{Live, Watch};
 pub use trigger::{CreateTrigger, CronPreview, PreviewedOccurrence, UpdateTrigger};
 pub use wake::Wake;
 
@@ -44,6 +51,8 @@ pub struct App {
     pub metrics: Metrics,
     /// Makes executors look.
     pub wake: Wake,
+    /// Tells those who watch what executors do.
+    pub live: Live,
 }
 
 /// What an [`App`] is made of.
@@ -67,6 +76,7 @@ impl App {
     pub fn new(parts: Parts) -> Result<Self> {
         Ok(Self {
             wake: Wake::new(parts.store.clone()),
+            live: Live::new(parts.store.clone()),
             cipher: Cipher::new(&parts.key),
             sessions: SessionSigner::new(&parts.key)?,
             metrics: Metrics::new().map_err(Error::internal)?,

@@ -19,6 +19,7 @@ mod dialect;
 mod entity;
 mod error;
 pub mod executor;
+pub mod log;
 mod paging;
 pub mod people;
 mod scope;

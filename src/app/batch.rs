@@ -1,0 +1,70 @@
+//! What one query reads for many rows at once, so that a nested field costs one query a level and
+//! not one a row. Answers come in no order, and leave out what the scope does not let see.
+
+use super::App;
+use crate::domain::access::Scope;
+use crate::domain::application::{Application, Backend};
+use crate::domain::delivery::{Attempt, Delivery};
+use crate::domain::id::{
+    ApplicationId, BackendId, OccurrenceId, ProjectId, ScheduledActionId, TriggerId, UserId,
+};
+use crate::domain::people::{Project, User};
+use crate::domain::trigger::{Occurrence, Trigger};
+use crate::error::Result;
+use crate::store::{application, delivery, people, trigger};
+
+impl App {
+    /// The projects of these ids.
+    pub async fn projects_by_ids(&self, scope: Scope, ids: &[ProjectId]) -> Result<Vec<Project>> {
+        people::projects_by_ids(self.store.read(), scope, ids).await
+    }
+
+    /// The users of these ids. For ids that came from something in the caller's scope.
+    pub async fn users_by_ids(&self, ids: &[UserId]) -> Result<Vec<User>> {
+        people::users_by_ids(self.store.read(), ids).await
+    }
+
+    /// The applications of these ids.
+    pub async fn applications_by_ids(
+        &self,
+        scope: Scope,
+        ids: &[ApplicationId],
+    ) -> Result<Vec<Application>> {
+        application::find_all(self.store.read(), scope, ids).await
+    }
+
+    /// The backends of these ids, without their secrets.
+    pub async fn backends_by_ids(&self, scope: Scope, ids: &[BackendId]) -> Result<Vec<Backend>> {
+        let rows = application::backends_by_ids(self.store.read(), scope, ids).await?;
+        Ok(rows.into_iter().map(|(backend, _)| backend).collect())
+    }
+
+    /// The triggers of these ids.
+    pub async fn triggers_by_ids(&self, scope: Scope, ids: &[TriggerId]) -> Result<Vec<Trigger>> {
+        trigger::find_all(self.store.read(), scope, ids).await
+    }
+
+    /// The occurrences of these ids.
+    pub async fn occurrences_by_ids(
+        &self,
+        scope: Scope,
+        ids: &[OccurrenceId],
+    ) -> Result<Vec<Occurrence>> {
+        trigger::occurrences_by_ids(self.store.read(), scope, ids).await
+    }
+
+    /// The latest occurrence of each of these triggers. For triggers in the caller's scope.
+    pub async fn latest_occurrences(&self, triggers: &[TriggerId]) -> Result<Vec<Occurrence>> {
+        trigger::latest_occurrences(self.store.read(), triggers).await
+    }
+
+    /// The deliveries of these occurrences, oldest first. For occurrences in the caller's scope.
+    pub async fn deliveries_of(&self, occurrences: &[OccurrenceId]) -> Result<Vec<Delivery>> {
+        delivery::of_occurrences(self.store.read(), occurrences).await
+    }
+
+    /// The attempts of these deliveries, oldest first. For deliveries in the caller's scope.
+    pub async fn attempts_of(&self, deliveries: &[ScheduledActionId]) -> Result<Vec<Attempt>> {
+        delivery::attempts(self.store.read(), deliveries).await
+    }
+}
