@@ -48,6 +48,12 @@ pub enum Error {
         /// A sentence that names the role that would be needed.
         reason: &'static str,
     },
+    /// Too many calls of this kind; a later one may succeed.
+    #[error("{reason}")]
+    RateLimited {
+        /// A sentence that says how long to wait.
+        reason: &'static str,
+    },
     /// The server can't take this now; the same call may succeed later.
     #[error("the server is busy, try again")]
     Busy,
@@ -89,6 +95,7 @@ impl Error {
             Self::Conflict { .. } => "CONFLICT",
             Self::Unauthenticated { .. } => "UNAUTHENTICATED",
             Self::Forbidden { .. } => "FORBIDDEN",
+            Self::RateLimited { .. } => "RATE_LIMITED",
             Self::Busy => "BUSY",
             Self::Internal(_) => "INTERNAL",
         }

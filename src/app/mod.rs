@@ -5,10 +5,14 @@
 //! knows nothing of GraphQL, HTTP or the executor.
 
 mod access;
+mod auth;
 mod batch;
+mod change;
 mod health;
 mod history;
 mod live;
+#[cfg(test)]
+mod test_app;
 mod trigger;
 mod wake;
 
@@ -25,7 +29,9 @@ use crate::secrets::{Cipher, SecretKey, SessionSigner};
 use crate::store::Store;
 use crate::telemetry::Metrics;
 
+pub use crate::store::log::Entry as LogEntry;
 pub use crate::store::trigger::{Filter as TriggerFilter, Sort as TriggerSort};
+pub use auth::SignedIn;
 pub use history::{AuditFilter, DeliveryFilter, ExecutorStatus, OccurrenceFilter};
 pub use live::{Live, Watch};
 pub use trigger::{CreateTrigger, CronPreview, PreviewedOccurrence, UpdateTrigger};
@@ -51,8 +57,12 @@ pub struct App {
     pub metrics: Metrics,
     /// Makes executors look.
     pub wake: Wake,
+<<<<<<< HEAD
     /// Tells those who watch what executors do.
     pub live: Live,
+=======
+    auth: auth::Auth,
+>>>>>>> people
 }
 
 /// What an [`App`] is made of.
@@ -80,6 +90,7 @@ impl App {
             cipher: Cipher::new(&parts.key),
             sessions: SessionSigner::new(&parts.key)?,
             metrics: Metrics::new().map_err(Error::internal)?,
+            auth: auth::Auth::new(&parts.config.auth)?,
             store: parts.store,
             clock: parts.clock,
             config: parts.config,

@@ -1,0 +1,88 @@
+//! Sessions: what an e-mail address and a password are exchanged for.
+
+use std::net::IpAddr;
+
+use chrono::{DateTime, Utc};
+use secrecy::SecretString;
+
+use super::attempts::Subject;
+use super::{App, actor};
+use crate::app::change::change;
+use crate::domain::audit::{Caller, Change};
+use crate::domain::input;
+use crate::domain::people::User;
+use crate::error::{Error, Result};
+use crate::store::people::{self, Credentials};
+
+/// A session that began.
+#[derive(Debug)]
+pub struct SignedIn {
+    /// The token to send as `Authorization: Bearer`.
+    pub token: SecretString,
+    /// From this instant on the token is refused.
+    pub expires_at: DateTime<Utc>,
+    /// Who signed in.
+    pub user: User,
+}
+
+impl App {
+    /// Begins a session. A user who does not exist, has no password or is disabled is refused as
+    /// slowly and with the same sentence as a wrong password. A success is written to the audit
+    /// log, a failure only to the log.
+    ///
+    /// # Errors
+    /// `UNAUTHENTICATED`. `RATE_LIMITED` once the account, or the network address that `client`
+    /// belongs to, has used up `auth.sign_in_attempts_per_minute`, whether or not they were right.
+    pub async fn sign_in(
+        &self,
+        email: &str,
+        password: SecretString,
+        client: Option<IpAddr>,
+        request_id: Option<String>,
+    ) -> Result<SignedIn> {
+        let now = self.now();
+        let email = email.trim().to_lowercase();
+        if let Some(client) = client {
+            self.auth.attempts.take(Subject::client(client), now).await?;
+        }
+        self.auth.attempts.take(Subject::account(&email), now).await?;
+        let found = match input::email("email", &email) {
+            Ok(email) => people::credentials_by_email(self.store.read(), &email).await?,
+            Err(_) => None,
+        };
+        let found = found.filter(|found| found.user.disabled_at.is_none());
+        let stored = found.as_ref().and_then(|found| found.password_hash.clone());
+        let holds = self.auth.hashing.verify(password, stored).await?;
+        match found {
+            Some(found) if holds => self.begin_session(found, now, request_id).await,
+            _ => {
+                tracing::info!(client = ?client, "a sign-in failed");
+                Err(wrong())
+            }
+        }
+    }
+
+    /// Looks again: the hash took a while, and the password may have been changed meanwhile.
+    async fn begin_session(
+        &self,
+        checked: Credentials,
+        now: DateTime<Utc>,
+        request_id: Option<String>,
+    ) -> Result<SignedIn> {
+        let tx = self.store.begin().await?;
+        let found = people::credentials(&*tx, checked.user.id).await?.filter(|found| {
+            found.user.disabled_at.is_none() && found.password_hash == checked.password_hash
+        });
+        let user = found.ok_or_else(wrong)?.user;
+        let session = self.sessions.sign(user.id.0, now, self.config.auth.session_ttl)?;
+        let caller = Caller { actor: actor(&user), request_id };
+        let after = serde_json::json!({ "expiresAt": session.claims.expires_at });
+        let signed_in: Change = change("user.sign_in", ("user", user.id), None, Some(&after))?;
+        tx.commit(&caller, now, &[signed_in]).await?;
+        Ok(SignedIn { token: session.token, expires_at: session.claims.expires_at, user })
+    }
+}
+
+fn wrong() -> Error {
+    Error::Unauthenticated { reason: "the e-mail address or the password is wrong" }
+}

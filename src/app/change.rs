@@ -1,0 +1,28 @@
+//! Audit rows from things as they were and as they are.
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::domain::audit::Change;
+use crate::error::{Error, Result};
+
+/// A change to `entity` (the noun and which one) that belongs to no project; whoever knows the
+/// project adds it. What is given is written whole, so it must hold no secret and no hash.
+pub(super) fn change<T: Serialize>(
+    action: &'static str,
+    entity: (&'static str, impl Into<Uuid>),
+    before: Option<&T>,
+    after: Option<&T>,
+) -> Result<Change> {
+    let json =
+        |thing: Option<&T>| thing.map(serde_json::to_value).transpose().map_err(Error::internal);
+    Ok(Change {
+        action,
+        entity_type: entity.0,
+        entity_id: entity.1.into(),
+        project_id: None,
+        application_id: None,
+        before: json(before)?,
+        after: json(after)?,
+    })
+}
