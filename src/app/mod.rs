@@ -57,12 +57,9 @@ pub struct App {
     pub metrics: Metrics,
     /// Makes executors look.
     pub wake: Wake,
-<<<<<<< HEAD
     /// Tells those who watch what executors do.
     pub live: Live,
-=======
     auth: auth::Auth,
->>>>>>> people
 }
 
 /// What an [`App`] is made of.
