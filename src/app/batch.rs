@@ -3,36 +3,14 @@
 
 use super::App;
 use crate::domain::access::Scope;
-use crate::domain::application::{Application, Backend};
+use crate::domain::application::Backend;
 use crate::domain::delivery::{Attempt, Delivery};
-use crate::domain::id::{
-    ApplicationId, BackendId, OccurrenceId, ProjectId, ScheduledActionId, TriggerId, UserId,
-};
-use crate::domain::people::{Project, User};
+use crate::domain::id::{BackendId, OccurrenceId, ScheduledActionId, TriggerId};
 use crate::domain::trigger::{Occurrence, Trigger};
 use crate::error::Result;
-use crate::store::{application, delivery, people, trigger};
+use crate::store::{application, delivery, trigger};
 
 impl App {
-    /// The projects of these ids.
-    pub async fn projects_by_ids(&self, scope: Scope, ids: &[ProjectId]) -> Result<Vec<Project>> {
-        people::projects_by_ids(self.store.read(), scope, ids).await
-    }
-
-    /// The users of these ids. For ids that came from something in the caller's scope.
-    pub async fn users_by_ids(&self, ids: &[UserId]) -> Result<Vec<User>> {
-        people::users_by_ids(self.store.read(), ids).await
-    }
-
-    /// The applications of these ids.
-    pub async fn applications_by_ids(
-        &self,
-        scope: Scope,
-        ids: &[ApplicationId],
-    ) -> Result<Vec<Application>> {
-        application::find_all(self.store.read(), scope, ids).await
-    }
-
     /// The backends of these ids, without their secrets.
     pub async fn backends_by_ids(&self, scope: Scope, ids: &[BackendId]) -> Result<Vec<Backend>> {
         let rows = application::backends_by_ids(self.store.read(), scope, ids).await?;

@@ -5,15 +5,25 @@
 //! knows nothing of GraphQL, HTTP or the executor.
 
 mod access;
+mod application;
 mod auth;
 mod batch;
+mod bootstrap;
 mod change;
 mod health;
 mod history;
 mod live;
+mod machine_user;
+mod member;
+#[cfg(test)]
+mod people_tests;
+mod project;
+mod tenant;
 #[cfg(test)]
 mod test_app;
+mod token;
 mod trigger;
+mod user;
 mod wake;
 
 use chrono::{DateTime, Duration, Utc};
@@ -31,10 +41,17 @@ use crate::telemetry::Metrics;
 
 pub use crate::store::log::Entry as LogEntry;
 pub use crate::store::trigger::{Filter as TriggerFilter, Sort as TriggerSort};
+pub use application::{CreateApplication, UpdateApplication};
 pub use auth::SignedIn;
+pub use bootstrap::Bootstrap;
 pub use history::{AuditFilter, DeliveryFilter, ExecutorStatus, OccurrenceFilter};
 pub use live::{Live, Watch};
+pub use machine_user::{CreateMachineUser, UpdateMachineUser};
+pub use member::{AddProjectMember, UserRef};
+pub use project::{CreateProject, UpdateProject};
+pub use tenant::{CreateTenant, UpdateTenant};
 pub use trigger::{CreateTrigger, CronPreview, PreviewedOccurrence, UpdateTrigger};
+pub use user::{CreateUser, UpdateUser};
 pub use wake::Wake;
 
 /// The parts that all use cases share. One a process.

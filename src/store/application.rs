@@ -4,12 +4,12 @@ use chrono::{DateTime, Utc};
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, Condition, ConnectionTrait, EntityTrait, IntoActiveModel,
-    QueryFilter, Select,
+    PaginatorTrait, QueryFilter, QueryOrder, Select,
 };
 
-use super::entity::{application, backend_registration, machine_user, tenant};
+use super::entity::{application, backend_registration, machine_user, tenant, trigger};
 use super::paging::{By, page};
-use super::scope;
+use super::{Hold, Tx, scope};
 use crate::domain::access::Scope;
 use crate::domain::application::{Application, Backend, MachineUser, Tenant};
 use crate::domain::id::{ApplicationId, BackendId, MachineUserId, ProjectId, TenantId};
@@ -121,6 +121,59 @@ pub async fn find(
         .one(db)
         .await?;
     row.map(Into::into).ok_or(Error::NotFound { what: ApplicationId::WHAT })
+}
+
+/// The application of that id in `scope`, held.
+pub async fn find_held(
+    tx: &Tx,
+    scope: Scope,
+    id: ApplicationId,
+    hold: Hold,
+) -> Result<Application> {
+    let select = application::Entity::find_by_id(id.0)
+        .filter(scope::application(scope, application::Column::Id));
+    let row = tx.holding(select, hold).one(&**tx).await?;
+    row.map(Into::into).ok_or(Error::NotFound { what: ApplicationId::WHAT })
+}
+
+/// All applications of a project, held to be deleted.
+pub async fn hold_all_of(tx: &Tx, project: ProjectId) -> Result<Vec<Application>> {
+    let select = application::Entity::find()
+        .filter(application::Column::ProjectId.eq(project.0))
+        .order_by_asc(application::Column::Id);
+    let rows = tx.holding(select, Hold::Delete).all(&**tx).await?;
+    Ok(rows.into_iter().map(Into::into).collect())
+}
+
+/// How much belongs to applications.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Contents {
+    /// Tenants.
+    pub tenants: u64,
+    /// Machine users.
+    pub machine_users: u64,
+    /// Backends, active or not.
+    pub backends: u64,
+    /// Triggers, enabled or not.
+    pub triggers: u64,
+}
+
+/// How much belongs to these applications together.
+pub async fn contents(db: &impl ConnectionTrait, ids: &[ApplicationId]) -> Result<Contents> {
+    let ids = || ids.iter().map(|id| id.0);
+    let tenants = tenant::Entity::find().filter(tenant::Column::ApplicationId.is_in(ids()));
+    let machine_users =
+        machine_user::Entity::find().filter(machine_user::Column::ApplicationId.is_in(ids()));
+    let backends = backend_registration::Entity::find()
+        .filter(backend_registration::Column::ApplicationId.is_in(ids()));
+    let triggers = trigger::Entity::find().filter(trigger::Column::ApplicationId.is_in(ids()));
+    Ok(Contents {
+        tenants: tenants.count(db).await?,
+        machine_users: machine_users.count(db).await?,
+        backends: backends.count(db).await?,
+        triggers: triggers.count(db).await?,
+    })
 }
 
 /// The application of that slug in a project in `scope`.

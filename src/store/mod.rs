@@ -31,9 +31,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use chrono::{DateTime, Utc};
+use sea_orm::sea_query::LockType;
 use sea_orm::{
-    DatabaseConnection, DatabaseTransaction, SqliteTransactionMode, TransactionOptions,
-    TransactionTrait,
+    DatabaseConnection, DatabaseTransaction, EntityTrait, QuerySelect, Select,
+    SqliteTransactionMode, TransactionOptions, TransactionTrait,
 };
 
 use crate::domain::audit::{Caller, Change};
@@ -115,10 +116,29 @@ pub struct Tx {
     traffic: Traffic,
 }
 
+/// What a row is held for, so that no other transaction changes it meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    /// To be changed: rows that belong to it may be written meanwhile.
+    Change,
+    /// To be deleted: nothing that belongs to it may appear meanwhile.
+    Delete,
+}
+
 impl Tx {
     /// Which database it is.
     pub fn engine(&self) -> Engine {
         self.engine
+    }
+
+    /// Lets `select` hold its rows until the transaction ends. On SQLite the transaction is the
+    /// only one that writes, and nothing needs to be held.
+    fn holding<E: EntityTrait>(&self, select: Select<E>, hold: Hold) -> Select<E> {
+        match (self.engine, hold) {
+            (Engine::Sqlite, _) => select,
+            (Engine::Postgres, Hold::Change) => select.lock(LockType::NoKeyUpdate),
+            (Engine::Postgres, Hold::Delete) => select.lock(LockType::Update),
+        }
     }
 
     /// Writes the audit rows of `changes` and commits everything, or nothing.

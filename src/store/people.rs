@@ -3,12 +3,12 @@
 use chrono::{DateTime, Utc};
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel,
-    PaginatorTrait, QueryFilter,
+    PaginatorTrait, QueryFilter, QueryOrder,
 };
 
 use super::entity::{personal_access_token, project, project_member, user};
 use super::paging::{By, page};
-use super::scope;
+use super::{Hold, Tx, scope};
 use crate::domain::access::{Role, Scope};
 use crate::domain::id::{PersonalAccessTokenId, ProjectId, ProjectMemberId, UserId};
 use crate::domain::page::{Direction, Page, PageRequest};
@@ -164,6 +164,13 @@ pub async fn credentials(db: &impl ConnectionTrait, id: UserId) -> Result<Option
     Ok(user::Entity::find_by_id(id.0).one(db).await?.map(Into::into))
 }
 
+/// What signing in needs to know, by id; the row is held for a change.
+pub async fn credentials_for_change(tx: &Tx, id: UserId) -> Result<Credentials> {
+    let select = tx.holding(user::Entity::find_by_id(id.0), Hold::Change);
+    let row = select.one(&**tx).await?;
+    row.map(Into::into).ok_or(Error::NotFound { what: UserId::WHAT })
+}
+
 /// What signing in needs to know, by address.
 pub async fn credentials_by_email(
     db: &impl ConnectionTrait,
@@ -186,12 +193,15 @@ pub async fn users(db: &impl ConnectionTrait, request: &PageRequest) -> Result<P
     page(db, user::Entity::find(), by, request).await
 }
 
-/// How many administrators may sign in.
-pub async fn count_administrators(db: &impl ConnectionTrait) -> Result<u64> {
-    let found = user::Entity::find()
+/// The administrators who may sign in. They are held: while the transaction runs, none of them
+/// stops being one.
+pub async fn hold_administrators(tx: &Tx) -> Result<Vec<UserId>> {
+    let select = user::Entity::find()
         .filter(user::Column::Administrator.eq(true))
-        .filter(user::Column::DisabledAt.is_null());
-    Ok(found.count(db).await?)
+        .filter(user::Column::DisabledAt.is_null())
+        .order_by_asc(user::Column::Id);
+    let rows = tx.holding(select, Hold::Delete).all(&**tx).await?;
+    Ok(rows.into_iter().map(|row| row.id.into()).collect())
 }
 
 /// Writes a new token.
@@ -313,6 +323,14 @@ pub async fn project(db: &impl ConnectionTrait, scope: Scope, id: ProjectId) -> 
         .filter(scope::project(scope, project::Column::Id))
         .one(db)
         .await?;
+    row.map(Into::into).ok_or(Error::NotFound { what: ProjectId::WHAT })
+}
+
+/// The project of that id in `scope`, held.
+pub async fn project_held(tx: &Tx, scope: Scope, id: ProjectId, hold: Hold) -> Result<Project> {
+    let select =
+        project::Entity::find_by_id(id.0).filter(scope::project(scope, project::Column::Id));
+    let row = tx.holding(select, hold).one(&**tx).await?;
     row.map(Into::into).ok_or(Error::NotFound { what: ProjectId::WHAT })
 }
 

@@ -103,6 +103,24 @@ fn row(trigger: &Trigger) -> trigger::ActiveModel {
     .reset_all()
 }
 
+/// Starts the windows of enabled triggers that name no zone at `now`. The next pass finds out when
+/// they are due.
+pub async fn restart_windows_without_zone(
+    db: &impl ConnectionTrait,
+    now: DateTime<Utc>,
+) -> Result<u64> {
+    use sea_orm::sea_query::Expr;
+    use trigger::Column;
+    let done = trigger::Entity::update_many()
+        .col_expr(Column::EvaluatedAt, Expr::value(now))
+        .col_expr(Column::NextFireAt, Expr::value(now))
+        .filter(Column::Enabled.eq(true))
+        .filter(Column::TimeZone.is_null())
+        .exec(db)
+        .await?;
+    Ok(done.rows_affected)
+}
+
 /// Deletes a trigger. Its history stays; its undelivered work is cancelled elsewhere, in the
 /// same transaction.
 pub async fn delete(db: &impl ConnectionTrait, id: TriggerId) -> Result<()> {

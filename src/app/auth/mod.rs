@@ -155,9 +155,18 @@ impl App {
     }
 }
 
-/// Three parts, as a JSON Web Token in compact form has (RFC 7515, section 3.1).
+/// Whether [`App::authenticate`] looks for a token of this form among the personal access tokens.
+pub(super) fn is_personal_form(token: &str) -> bool {
+    match TokenKind::of(token) {
+        Some(kind) => kind == TokenKind::Personal,
+        None => !is_jwt(token),
+    }
+}
+
+/// Three parts, of which the first is a JSON object in base64, as a JSON Web Token in compact form
+/// has (RFC 7515, section 3.1).
 fn is_jwt(token: &str) -> bool {
-    token.bytes().filter(|byte| *byte == b'.').count() == 2
+    token.starts_with("eyJ") && token.bytes().filter(|byte| *byte == b'.').count() == 2
 }
 
 fn actor(user: &User) -> Actor {

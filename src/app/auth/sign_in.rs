@@ -8,6 +8,7 @@ use secrecy::SecretString;
 use super::attempts::Subject;
 use super::{App, actor};
 use crate::app::change::change;
+use crate::app::user::wrong_password;
 use crate::domain::audit::{Caller, Change};
 use crate::domain::input;
 use crate::domain::people::User;
@@ -59,6 +60,20 @@ impl App {
                 tracing::info!(client = ?client, "a sign-in failed");
                 Err(wrong())
             }
+        }
+    }
+
+    /// Checks the password that a signed-in user gives once more. Counts as an attempt.
+    pub(in crate::app) async fn check_own_password(
+        &self,
+        email: &str,
+        password: SecretString,
+        stored: String,
+    ) -> Result<()> {
+        self.auth.attempts.take(Subject::account(email), self.now()).await?;
+        match self.auth.hashing.verify(password, Some(stored)).await? {
+            true => Ok(()),
+            false => Err(wrong_password()),
         }
     }
 

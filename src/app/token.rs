@@ -1,0 +1,89 @@
+//! Personal access tokens: each user's own.
+
+use chrono::{DateTime, Datelike, SubsecRound, Utc};
+use secrecy::SecretString;
+
+use super::App;
+use super::access::require_user;
+use super::change::change;
+use crate::domain::access::Actor;
+use crate::domain::audit::Caller;
+use crate::domain::id::PersonalAccessTokenId;
+use crate::domain::input;
+use crate::domain::page::{Page, PageRequest};
+use crate::domain::people::PersonalAccessToken;
+use crate::error::{Error, Result};
+use crate::secrets::{TokenKind, generate_token};
+use crate::store::people;
+
+const NOUN: &str = "personal_access_token";
+
+impl App {
+    /// Makes a token with which a program may what the caller may, until `expires_at`. The secret
+    /// can't be read again.
+    ///
+    /// # Errors
+    /// `FORBIDDEN` for who is no user; `INVALID` on `name`, and on `expiresAt` unless it lies in
+    /// the future and before the year 10000.
+    pub async fn create_personal_access_token(
+        &self,
+        caller: &Caller,
+        name: &str,
+        expires_at: Option<DateTime<Utc>>,
+    ) -> Result<(SecretString, PersonalAccessToken)> {
+        let user_id = require_user(&caller.actor)?;
+        let now = self.now();
+        let name = input::name("name", name)?;
+        let expires_at = expires_at.map(|end| end.trunc_subsecs(3));
+        if expires_at.is_some_and(|end| end <= now || end.year() > 9999) {
+            let reason = "expiresAt must lie in the future and before the year 10000; leave it \
+                          out for a token without end";
+            return Err(Error::invalid("expiresAt", reason));
+        }
+        let made = generate_token(TokenKind::Personal);
+        let token = PersonalAccessToken {
+            id: PersonalAccessTokenId::new(),
+            user_id,
+            name,
+            token_prefix: made.prefix,
+            expires_at,
+            last_used_at: None,
+            created_at: now,
+        };
+        let tx = self.store.begin().await?;
+        people::insert_token(&*tx, &token, &made.hash.to_string()).await?;
+        let created = change("personal_access_token.create", (NOUN, token.id), None, Some(&token))?;
+        tx.commit(caller, now, &[created]).await?;
+        Ok((made.secret, token))
+    }
+
+    /// Deletes one of the caller's tokens; from then on it does not hold.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` for a token of somebody else; `FORBIDDEN` for who is no user.
+    pub async fn delete_personal_access_token(
+        &self,
+        caller: &Caller,
+        id: PersonalAccessTokenId,
+    ) -> Result<PersonalAccessToken> {
+        let user_id = require_user(&caller.actor)?;
+        let tx = self.store.begin().await?;
+        let before = people::token(&*tx, user_id, id).await?;
+        people::delete_token(&*tx, id).await?;
+        let deleted = change("personal_access_token.delete", (NOUN, id), Some(&before), None)?;
+        tx.commit(caller, self.now(), &[deleted]).await?;
+        Ok(before)
+    }
+
+    /// The caller's tokens, oldest first.
+    ///
+    /// # Errors
+    /// `FORBIDDEN` for who is no user.
+    pub async fn personal_access_tokens(
+        &self,
+        actor: &Actor,
+        request: &PageRequest,
+    ) -> Result<Page<PersonalAccessToken>> {
+        people::tokens(self.store.read(), require_user(actor)?, request).await
+    }
+}
