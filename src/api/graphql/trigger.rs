@@ -28,7 +28,7 @@ impl Trigger {
     }
 
     /// The application whose backends are called.
-    async fn application(&self, ctx: &Context<'_>) -> Result<Application> {
+    async fn application(&self, ctx: &Context<'_>) -> Result<Application, Fault> {
         super::application::load(ctx, self.0.application_id).await
     }
 
