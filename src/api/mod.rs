@@ -1,5 +1,59 @@
 //! What the server answers over HTTP.
 
 pub mod console;
+pub mod graphql;
+pub mod health;
 pub mod machine;
 pub mod openapi;
+mod request;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::http::{HeaderValue, Method};
+use axum::middleware::from_fn_with_state;
+use tower_http::cors::CorsLayer;
+
+pub use self::request::RequestId;
+use self::request::REQUEST_ID;
+use crate::app::App;
+use crate::config::CorsConfig;
+
+/// How long a browser may remember what pages of another origin may do.
+const PREFLIGHT_MAX_AGE: Duration = Duration::from_secs(3600);
+
+/// All routes. Each answer carries an `x-request-id`: the request's own, if it has a fitting one.
+/// No request is answered later than after 30 s; a websocket is no request any more.
+pub fn router(app: Arc<App>) -> Router {
+    let config = &app.config;
+    let mut routes = Router::new()
+        .merge(graphql::router(Arc::clone(&app)))
+        .merge(machine::router().with_state(Arc::clone(&app)))
+        .merge(health::router(Arc::clone(&app)));
+    if config.graphql.graphiql {
+        routes = routes.merge(console::router());
+    }
+    let routes = routes.fallback(request::not_found);
+    let routes = match cross_origin(&config.cors) {
+        Some(layer) => routes.layer(layer),
+        None => routes,
+    };
+    routes.layer(from_fn_with_state(app, request::observe))
+}
+
+/// What pages of the configured origins may do; none: pages of others may do nothing. Credentials
+/// are headers that the page itself sets, never cookies.
+fn cross_origin(config: &CorsConfig) -> Option<CorsLayer> {
+    let origins = config.allowed_origins.iter();
+    let origins: Vec<_> = origins.filter_map(|o| HeaderValue::from_str(o).ok()).collect();
+    (!origins.is_empty()).then(|| {
+        CorsLayer::new()
+            .allow_origin(origins)
+            .allow_methods([Method::GET, Method::POST, Method::DELETE])
+            .allow_headers([AUTHORIZATION, CONTENT_TYPE, REQUEST_ID])
+            .expose_headers([REQUEST_ID])
+            .max_age(PREFLIGHT_MAX_AGE)
+    })
+}

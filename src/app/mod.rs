@@ -5,13 +5,16 @@
 //! knows nothing of GraphQL, HTTP or the executor.
 
 mod access;
-mod live;
 mod application;
 mod auth;
 mod backend;
+mod batch;
 mod bootstrap;
 mod change;
+mod health;
 mod heartbeat;
+mod history;
+mod live;
 mod machine;
 mod machine_user;
 mod member;
@@ -40,13 +43,16 @@ use crate::secrets::{Cipher, SecretKey, SessionSigner};
 use crate::store::Store;
 use crate::telemetry::Metrics;
 
-pub use live::Live;
+pub use crate::store::log::Entry as LogEntry;
+pub use crate::store::trigger::{Filter as TriggerFilter, Sort as TriggerSort};
 pub use application::{CreateApplication, UpdateApplication};
 pub use auth::SignedIn;
 pub use backend::{BACKENDS_MAX, RegisterBackend, Registration};
 pub use bootstrap::Bootstrap;
 pub use heartbeat::HeartbeatOf;
 pub use machine::MachineIdentity;
+pub use history::{AuditFilter, DeliveryFilter, ExecutorStatus, OccurrenceFilter};
+pub use live::{Live, Watch};
 pub use machine_user::{CreateMachineUser, UpdateMachineUser};
 pub use member::{AddProjectMember, UserRef};
 pub use project::{CreateProject, UpdateProject};
@@ -75,10 +81,10 @@ pub struct App {
     pub metrics: Metrics,
     /// Makes executors look.
     pub wake: Wake,
-    /// Tells those who follow along that something happened.
-    pub live: Live,
     /// Cancelled when the process begins to end.
     pub stopping: CancellationToken,
+    /// Tells those who watch what executors do.
+    pub live: Live,
     auth: auth::Auth,
 }
 
@@ -103,8 +109,8 @@ impl App {
     pub fn new(parts: Parts) -> Result<Self> {
         Ok(Self {
             wake: Wake::new(parts.store.clone()),
-            live: Live::default(),
             stopping: CancellationToken::new(),
+            live: Live::new(parts.store.clone()),
             cipher: Cipher::new(&parts.key),
             sessions: SessionSigner::new(&parts.key)?,
             metrics: Metrics::new().map_err(Error::internal)?,

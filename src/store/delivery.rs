@@ -125,6 +125,22 @@ pub async fn find(
     row.map(Into::into).ok_or(Error::NotFound { what: ScheduledActionId::WHAT })
 }
 
+/// The deliveries of these ids in `scope`, in no order.
+pub async fn by_ids(
+    db: &impl ConnectionTrait,
+    scope: Scope,
+    ids: &[ScheduledActionId],
+) -> Result<Vec<Delivery>> {
+    use scheduled_action::{Column, Entity};
+    let rows = Entity::find()
+        .filter(Column::Id.is_in(ids.iter().map(|id| id.0)))
+        .filter(Column::BackendId.is_not_null())
+        .filter(scope::application(scope, Column::ApplicationId))
+        .all(db)
+        .await?;
+    Ok(rows.into_iter().map(Into::into).collect())
+}
+
 /// The deliveries of these occurrences, oldest first.
 pub async fn of_occurrences(
     db: &impl ConnectionTrait,

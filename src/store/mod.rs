@@ -20,6 +20,7 @@ mod entity;
 mod error;
 pub mod executor;
 mod listen;
+pub mod log;
 mod paging;
 pub mod people;
 pub mod retention;

@@ -14,9 +14,9 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use tower_http::request_id::RequestId;
 use utoipa::ToSchema;
 
+use crate::api::RequestId;
 use crate::error::Error;
 
 /// The media type of a problem document.
@@ -214,8 +214,7 @@ pub(in crate::api) async fn render(request: Request, next: Next) -> Response {
 
 /// The id that the request came with or was given.
 pub(super) fn request_id(extensions: &axum::http::Extensions) -> Option<String> {
-    let id = extensions.get::<RequestId>()?.header_value().to_str().ok()?;
-    Some(id.to_owned())
+    extensions.get::<RequestId>().map(|id| id.0.to_string())
 }
 
 fn chain(error: &(dyn StdError + 'static)) -> String {

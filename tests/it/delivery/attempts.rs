@@ -65,7 +65,7 @@ async fn every_attempt_has_the_same_id_and_bytes_and_a_rising_number() {
     }
     let occurrences = t.occurrences().await;
     assert_eq!(occurrences[0].status, OccurrenceStatus::Delivered);
-    let attempts = t.app.attempts(&[t.deliveries().await[0].id]).await.unwrap();
+    let attempts = t.app.attempts_of(&[t.deliveries().await[0].id]).await.unwrap();
     let told: Vec<_> = attempts.iter().map(|a| (a.number, a.response_status)).collect();
     assert_eq!(told, [(1, Some(500)), (2, Some(302)), (3, Some(200))]);
 }
@@ -132,7 +132,7 @@ async fn a_backend_that_hangs_ends_as_a_time_out_and_is_tried_again() {
     t.run().await;
     let delivery = t.deliveries().await.remove(0);
     assert_eq!(delivery.status, ActionStatus::Pending);
-    let attempts = t.app.attempts(&[delivery.id]).await.unwrap();
+    let attempts = t.app.attempts_of(&[delivery.id]).await.unwrap();
     assert_eq!(attempts[0].reason.as_deref(), Some("timeout"));
     assert_eq!(attempts[0].response_status, None);
 }

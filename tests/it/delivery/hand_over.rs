@@ -60,7 +60,7 @@ async fn what_a_dead_executor_held_is_taken_over_when_its_lease_ends() {
     assert_eq!(t.receiver.received()[0].header("x-trigger-attempt"), "2");
     let delivery = t.deliveries().await.remove(0);
     assert_eq!(delivery.status, ActionStatus::Completed);
-    let attempts = t.app.attempts(&[delivery.id]).await.unwrap();
+    let attempts = t.app.attempts_of(&[delivery.id]).await.unwrap();
     assert_eq!(attempts[0].reason.as_deref(), Some("lease_expired"));
 }
 

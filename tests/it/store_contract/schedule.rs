@@ -217,9 +217,9 @@ async fn the_latest_occurrence_of_each_trigger_is_found_at_once() {
 #[tokio::test]
 async fn nothing_is_due_next_where_there_is_nothing() {
     let store = TestStore::new().await;
-    assert_eq!(executor::next_due(store.read()).await.unwrap(), None);
+    assert_eq!(executor::next_due(store.read()).await.unwrap().earliest(), None);
     World::new(&store).await.trigger("disabled", None).await;
-    assert_eq!(executor::next_due(store.read()).await.unwrap(), None);
+    assert_eq!(executor::next_due(store.read()).await.unwrap().earliest(), None);
 }
 
 #[tokio::test]
@@ -228,13 +228,13 @@ async fn what_is_due_next_is_the_earliest_of_each_kind() {
     let world = World::new(&store).await;
     let backend = world.backend("backend").await;
     let trigger = world.trigger("trigger", Some(at(9500))).await;
-    assert_eq!(executor::next_due(store.read()).await.unwrap(), Some(at(9500)));
+    assert_eq!(executor::next_due(store.read()).await.unwrap().earliest(), Some(at(9500)));
     let mut waiting = world.new_occurrence(&trigger, at(0));
     waiting.next_attempt_at = Some(at(8000));
     within!(store, |tx| executor::insert_occurrences(&*tx, std::slice::from_ref(&waiting)));
-    assert_eq!(executor::next_due(store.read()).await.unwrap(), Some(at(8000)));
+    assert_eq!(executor::next_due(store.read()).await.unwrap().earliest(), Some(at(8000)));
     world.occurrence_of(&trigger, at(7001), &[backend.id]).await;
-    assert_eq!(executor::next_due(store.read()).await.unwrap(), Some(at(7001)));
+    assert_eq!(executor::next_due(store.read()).await.unwrap().earliest(), Some(at(7001)));
     world.claim(at(7001)).await;
     let next = executor::next_due(store.read()).await.unwrap();
     assert_eq!(next, Some(at(8000)), "what is being worked on is not due");

@@ -148,7 +148,7 @@ async fn a_busy_or_failing_server_says_so_and_no_more() {
             .route("/api/x", axum::routing::get(failing))
             .layer(axum::middleware::from_fn(problem::render));
         let mut request = Request::get("/api/x").body(Body::empty()).unwrap();
-        request.extensions_mut().insert(RequestId::new(HeaderValue::from_static(REQUEST_ID)));
+        request.extensions_mut().insert(crate::api::RequestId(REQUEST_ID.into()));
         let response = router.oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let text = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();

@@ -13,13 +13,12 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use axum::http::{HeaderMap, Method, Request, StatusCode};
 use chrono::{DateTime, TimeZone, Utc};
 use http_body_util::BodyExt;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use tower::ServiceExt;
-use tower_http::request_id::RequestId;
 use uuid::Uuid;
 
 use crate::app::{App, Parts};
@@ -113,7 +112,7 @@ impl Api {
     }
 
     async fn send(&self, mut request: Request<Body>) -> Answer {
-        request.extensions_mut().insert(RequestId::new(HeaderValue::from_static(REQUEST_ID)));
+        request.extensions_mut().insert(crate::api::RequestId(REQUEST_ID.into()));
         let response = self.router().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();

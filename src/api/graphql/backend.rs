@@ -1,0 +1,178 @@
+//! Registered backends.
+
+use async_graphql::{Context, ID, InputObject, Object};
+
+use super::application::Application;
+use super::connection::Connection;
+use super::context::{Paging, app, caller, page, scope};
+use super::delivery::{Delivery, DeliveryFilter, DeliveryOrder, read_deliveries};
+use super::error::Fault;
+use super::time::DateTime;
+use crate::domain::application as domain;
+use crate::domain::id::{ApplicationId, BackendId};
+use crate::error::Result;
+
+/// A backend.
+pub struct Backend(pub domain::Backend);
+
+/// A backend that registered to receive an application's triggers. Its token and signing secret
+/// are shown to nobody.
+#[Object]
+impl Backend {
+    /// The id.
+    async fn id(&self) -> ID {
+        self.0.id.to_string().into()
+    }
+
+    /// Its application.
+    async fn application(&self, ctx: &Context<'_>) -> Result<Application, Fault> {
+        super::application::load(ctx, self.0.application_id).await
+    }
+
+    /// The machine user that registered it last; none when that was deleted since.
+    async fn machine_user_id(&self) -> Option<ID> {
+        self.0.machine_user_id.map(|id| id.to_string().into())
+    }
+
+    /// The name, unique in the application.
+    async fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// What it is for.
+    async fn description(&self) -> &str {
+        &self.0.description
+    }
+
+    /// Where it is called.
+    async fn callback_url(&self) -> &str {
+        &self.0.callback_url
+    }
+
+    /// The version that it told.
+    async fn version(&self) -> Option<&str> {
+        self.0.version.as_deref()
+    }
+
+    /// Whether it receives triggers now: not deactivated, and its last heartbeat is recent enough.
+    async fn active(&self, ctx: &Context<'_>) -> bool {
+        app(ctx).is_active(&self.0)
+    }
+
+    /// When it last registered.
+    async fn registered_at(&self) -> DateTime {
+        self.0.registered_at.into()
+    }
+
+    /// When it last registered or sent a heartbeat.
+    async fn last_heartbeat_at(&self) -> DateTime {
+        self.0.last_heartbeat_at.into()
+    }
+
+    /// Since when it is deactivated, for example by an answer 410, until it registers again.
+    async fn deactivated_at(&self) -> Option<DateTime> {
+        self.0.deactivated_at.map(Into::into)
+    }
+
+    /// Why it is deactivated.
+    async fn deactivated_reason(&self) -> Option<&str> {
+        self.0.deactivated_reason.as_deref()
+    }
+
+    /// Its deliveries, the latest first unless ordered otherwise.
+    async fn deliveries(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Only these.")] filter: Option<DeliveryFilter>,
+        #[graphql(desc = "Their order.")] order: Option<DeliveryOrder>,
+        #[graphql(desc = "How many from the start, 1 to 200; 50 unless given.")] first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "How many from the end, 1 to 200.")] last: Option<i32>,
+        #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
+    ) -> Result<Connection<Delivery>> {
+        let mut filter = filter.unwrap_or_default();
+        filter.backend_id = Some(self.0.id.to_string().into());
+        read_deliveries(ctx, filter, order, (first, after, last, before)).await
+    }
+
+    /// When it was made.
+    async fn created_at(&self) -> DateTime {
+        self.0.created_at.into()
+    }
+
+    /// When it was last changed; a heartbeat is no change.
+    async fn updated_at(&self) -> DateTime {
+        self.0.updated_at.into()
+    }
+}
+
+/// Which backends are wanted. All conditions that are given must hold.
+#[derive(InputObject, Default)]
+pub struct BackendFilter {
+    /// Only those that receive triggers now, or only the others.
+    active: Option<bool>,
+}
+
+/// Reads a page of backends.
+pub(super) async fn read_backends(
+    ctx: &Context<'_>,
+    application: Option<ApplicationId>,
+    filter: Option<BackendFilter>,
+    paging: Paging,
+) -> Result<Connection<Backend>> {
+    let scope = scope(ctx)?;
+    let active = filter.unwrap_or_default().active;
+    let page = app(ctx).backends(scope, application, active, &page(ctx, paging)?).await?;
+    Ok(Connection::new(page, Backend))
+}
+
+/// Queries of backends.
+#[derive(Default)]
+pub struct BackendQuery;
+
+#[Object]
+impl BackendQuery {
+    /// The backend of that id. `NOT_FOUND` when there is none that the caller may see.
+    async fn backend(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Its id.")] id: ID,
+    ) -> Result<Option<Backend>> {
+        let scope = scope(ctx)?;
+        Ok(Some(Backend(app(ctx).backend(scope, BackendId::parse(&id)?).await?)))
+    }
+
+    /// Backends that the caller may see, by name.
+    async fn backends(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Only those of this application.")] application_id: Option<ID>,
+        #[graphql(desc = "Only these.")] filter: Option<BackendFilter>,
+        #[graphql(desc = "How many from the start, 1 to 200; 50 unless given.")] first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "How many from the end, 1 to 200.")] last: Option<i32>,
+        #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
+    ) -> Result<Connection<Backend>> {
+        let application = application_id.map(|id| ApplicationId::parse(&id)).transpose()?;
+        read_backends(ctx, application, filter, (first, after, last, before)).await
+    }
+}
+
+/// Mutations of backends.
+#[derive(Default)]
+pub struct BackendMutation;
+
+#[Object]
+impl BackendMutation {
+    /// Deletes a backend and answers it as it was. Needs the maintainer or owner role in the
+    /// project. What is not delivered to it yet is cancelled. A backend that goes on registering
+    /// comes back.
+    async fn delete_backend(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Its id.")] id: ID,
+    ) -> Result<Backend> {
+        let caller = caller(ctx)?;
+        Ok(Backend(app(ctx).delete_backend(caller, BackendId::parse(&id)?).await?))
+    }
+}

@@ -1,0 +1,47 @@
+//! What a resolver finds beside its arguments: the use cases, who asks, the loaders.
+
+use std::sync::Arc;
+
+use async_graphql::Context;
+use async_graphql::dataloader::DataLoader;
+
+use super::loaders::Loaders;
+use crate::app::App;
+use crate::domain::access::Scope;
+use crate::domain::audit::Caller;
+use crate::domain::page::PageRequest;
+use crate::error::{Error, Result};
+
+/// The use cases. The schema always carries them.
+pub(super) fn app<'a>(ctx: &Context<'a>) -> &'a Arc<App> {
+    ctx.data_unchecked::<Arc<App>>()
+}
+
+/// Who asks: `UNAUTHENTICATED` when nobody in particular does.
+pub(super) fn caller<'a>(ctx: &Context<'a>) -> Result<&'a Caller> {
+    ctx.data_opt::<Caller>().ok_or(Error::Unauthenticated {
+        reason: "this needs credentials; send the header Authorization: Bearer with a token",
+    })
+}
+
+/// What the caller may see.
+pub(super) fn scope(ctx: &Context<'_>) -> Result<Scope> {
+    Ok(caller(ctx)?.actor.scope())
+}
+
+/// The loaders of this request.
+pub(super) fn loaders<'a>(ctx: &Context<'a>) -> Result<&'a DataLoader<Loaders>> {
+    caller(ctx)?;
+    Ok(ctx.data_unchecked::<DataLoader<Loaders>>())
+}
+
+/// The four arguments of a connection: first, after, last, before.
+pub(super) type Paging = (Option<i32>, Option<String>, Option<i32>, Option<String>);
+
+/// The page that is asked for. The whole list is counted only if `totalCount` is selected.
+pub(super) fn page(ctx: &Context<'_>, paging: Paging) -> Result<PageRequest> {
+    let (first, after, last, before) = paging;
+    let mut request = PageRequest::new(first, after, last, before)?;
+    request.with_total = ctx.look_ahead().field("totalCount").exists();
+    Ok(request)
+}

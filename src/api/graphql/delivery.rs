@@ -1,0 +1,289 @@
+//! Deliveries and their attempts.
+
+use async_graphql::{Context, Enum, ID, InputObject, Object};
+
+use super::application::Application;
+use super::backend::Backend;
+use super::connection::{Connection, OrderDirection};
+use super::context::{Paging, app, caller, loaders, page, scope};
+use super::error::Fault;
+use super::loaders::AttemptsOf;
+use super::occurrence::{CallbackPayload, Occurrence};
+use super::time::DateTime;
+use super::trigger::Trigger;
+use crate::app::DeliveryFilter as Filter;
+use crate::domain::delivery as domain;
+use crate::domain::id::{ApplicationId, BackendId, OccurrenceId, ScheduledActionId, TriggerId};
+use crate::domain::page::Direction;
+use crate::error::Result;
+
+/// A delivery.
+pub struct Delivery(pub domain::Delivery);
+
+/// One occurrence on its way to one backend.
+#[Object]
+impl Delivery {
+    /// The id; every attempt carries it as `webhook-id`.
+    async fn id(&self) -> ID {
+        self.0.id.to_string().into()
+    }
+
+    /// The occurrence; none when its retention has ended first.
+    async fn occurrence(&self, ctx: &Context<'_>) -> Result<Option<Occurrence>, Fault> {
+        super::occurrence::load(ctx, self.0.occurrence_id).await
+    }
+
+    /// The trigger; none when it was deleted since.
+    async fn trigger(&self, ctx: &Context<'_>) -> Result<Option<Trigger>, Fault> {
+        super::trigger::load(ctx, self.0.trigger_id).await
+    }
+
+    /// The application.
+    async fn application(&self, ctx: &Context<'_>) -> Result<Application, Fault> {
+        super::application::load(ctx, self.0.application_id).await
+    }
+
+    /// The backend's id, also when the backend was deleted since.
+    async fn backend_id(&self) -> ID {
+        self.0.backend_id.to_string().into()
+    }
+
+    /// The backend; none when it was deleted since.
+    async fn backend(&self, ctx: &Context<'_>) -> Result<Option<Backend>, Fault> {
+        Ok(loaders(ctx)?.load_one(self.0.backend_id).await?.map(Backend))
+    }
+
+    /// Its state.
+    async fn status(&self) -> DeliveryStatus {
+        self.0.status.into()
+    }
+
+    /// What is sent.
+    async fn payload(&self) -> CallbackPayload {
+        CallbackPayload::from(&self.0.payload)
+    }
+
+    /// Its attempts, the oldest first. Those whose retention has ended are missing.
+    async fn attempts(&self, ctx: &Context<'_>) -> Result<Vec<Attempt>, Fault> {
+        let found = loaders(ctx)?.load_one(AttemptsOf(self.0.id)).await?;
+        Ok(found.unwrap_or_default().into_iter().map(Attempt).collect())
+    }
+
+    /// How many attempts have ended.
+    async fn attempt_count(&self) -> i32 {
+        self.0.retry_count
+    }
+
+    /// When the next attempt is due; none when it has ended.
+    async fn next_attempt_at(&self) -> Option<DateTime> {
+        let waits = self.0.status == domain::ActionStatus::Pending;
+        waits.then_some(self.0.execute_at.into())
+    }
+
+    /// From when no attempt starts any more.
+    async fn expires_at(&self) -> Option<DateTime> {
+        self.0.expires_at.map(Into::into)
+    }
+
+    /// What the last attempt failed with.
+    async fn last_error(&self) -> Option<&str> {
+        self.0.last_error.as_deref()
+    }
+
+    /// When it was made.
+    async fn created_at(&self) -> DateTime {
+        self.0.created_at.into()
+    }
+
+    /// When it last changed.
+    async fn updated_at(&self) -> DateTime {
+        self.0.updated_at.into()
+    }
+
+    /// When it ended; none before.
+    async fn finished_at(&self) -> Option<DateTime> {
+        self.0.executed_at.map(Into::into)
+    }
+}
+
+/// An attempt.
+pub struct Attempt(pub domain::Attempt);
+
+/// One call of a backend.
+#[Object]
+impl Attempt {
+    /// The attempt's number, from 1; the call carries it as `x-trigger-attempt`.
+    async fn number(&self) -> i32 {
+        self.0.number
+    }
+
+    /// How it ended.
+    async fn status(&self) -> AttemptStatus {
+        match self.0.status.as_str() {
+            "success" => AttemptStatus::Success,
+            _ => AttemptStatus::Error,
+        }
+    }
+
+    /// The HTTP status of the answer; none without one.
+    async fn response_status(&self) -> Option<i16> {
+        self.0.response_status
+    }
+
+    /// How long it took, in milliseconds.
+    async fn duration_ms(&self) -> Option<i32> {
+        self.0.duration_ms
+    }
+
+    /// A code for what went wrong, for example `timeout`.
+    async fn reason(&self) -> Option<&str> {
+        self.0.reason.as_deref()
+    }
+
+    /// What went wrong, in words.
+    async fn error_message(&self) -> Option<&str> {
+        self.0.error_message.as_deref()
+    }
+
+    /// When it was recorded.
+    async fn created_at(&self) -> DateTime {
+        self.0.created_at.into()
+    }
+}
+
+/// How an attempt ended.
+#[derive(Enum, Clone, Copy, PartialEq, Eq)]
+pub enum AttemptStatus {
+    /// Answered with 2xx in time.
+    Success,
+    /// Anything else.
+    Error,
+}
+
+/// A delivery's state.
+#[derive(Enum, Clone, Copy, PartialEq, Eq)]
+#[graphql(remote = "domain::ActionStatus")]
+pub enum DeliveryStatus {
+    /// It waits for its next attempt.
+    Pending,
+    /// An attempt is under way.
+    Processing,
+    /// The backend answered 2xx.
+    Completed,
+    /// Given up: its budget ended.
+    Failed,
+    /// Its time had passed before it was tried.
+    Expired,
+    /// Taken back before it was delivered.
+    Cancelled,
+}
+
+/// Which deliveries are wanted. All conditions that are given must hold.
+#[derive(InputObject, Default)]
+pub struct DeliveryFilter {
+    /// Only those of this application.
+    pub(super) application_id: Option<ID>,
+    /// Only those of this occurrence.
+    pub(super) occurrence_id: Option<ID>,
+    /// Only those of this trigger, which may have been deleted.
+    pub(super) trigger_id: Option<ID>,
+    /// Only those to this backend, which may have been deleted.
+    pub(super) backend_id: Option<ID>,
+    /// Only those in one of these states; an empty list is as good as none.
+    pub(super) status: Option<Vec<DeliveryStatus>>,
+    /// Only those made at this time or later.
+    pub(super) since: Option<DateTime>,
+    /// Only those made before this time.
+    pub(super) until: Option<DateTime>,
+}
+
+/// The order of a list of deliveries.
+#[derive(InputObject)]
+pub struct DeliveryOrder {
+    /// By what.
+    #[graphql(default_with = "DeliveryOrderField::CreatedAt")]
+    field: DeliveryOrderField,
+    /// Which end comes first.
+    direction: OrderDirection,
+}
+
+/// What deliveries are ordered by.
+#[derive(Enum, Clone, Copy, PartialEq, Eq)]
+pub enum DeliveryOrderField {
+    /// The time of creation.
+    CreatedAt,
+}
+
+/// Reads a page of deliveries.
+pub(super) async fn read_deliveries(
+    ctx: &Context<'_>,
+    filter: DeliveryFilter,
+    order: Option<DeliveryOrder>,
+    paging: Paging,
+) -> Result<Connection<Delivery>> {
+    let scope = scope(ctx)?;
+    let filter = Filter {
+        application_id: filter.application_id.map(|id| ApplicationId::parse(&id)).transpose()?,
+        occurrence_id: filter.occurrence_id.map(|id| OccurrenceId::parse(&id)).transpose()?,
+        trigger_id: filter.trigger_id.map(|id| TriggerId::parse(&id)).transpose()?,
+        backend_id: filter.backend_id.map(|id| BackendId::parse(&id)).transpose()?,
+        statuses: filter.status.into_iter().flatten().map(Into::into).collect(),
+        since: filter.since.map(Into::into),
+        until: filter.until.map(Into::into),
+    };
+    let direction = order.map_or(Direction::Descending, |order| order.direction.into());
+    let page = app(ctx).deliveries(scope, &filter, direction, &page(ctx, paging)?).await?;
+    Ok(Connection::new(page, Delivery))
+}
+
+/// Queries of deliveries.
+#[derive(Default)]
+pub struct DeliveryQuery;
+
+#[Object]
+impl DeliveryQuery {
+    /// The delivery of that id. `NOT_FOUND` when there is none that the caller may see.
+    async fn delivery(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Its id.")] id: ID,
+    ) -> Result<Option<Delivery>> {
+        let scope = scope(ctx)?;
+        Ok(Some(Delivery(app(ctx).delivery(scope, ScheduledActionId::parse(&id)?).await?)))
+    }
+
+    /// Deliveries that the caller may see, the latest first unless ordered otherwise.
+    async fn deliveries(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Only these.")] filter: Option<DeliveryFilter>,
+        #[graphql(desc = "Their order.")] order: Option<DeliveryOrder>,
+        #[graphql(desc = "How many from the start, 1 to 200; 50 unless given.")] first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "How many from the end, 1 to 200.")] last: Option<i32>,
+        #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
+    ) -> Result<Connection<Delivery>> {
+        let filter = filter.unwrap_or_default();
+        read_deliveries(ctx, filter, order, (first, after, last, before)).await
+    }
+}
+
+/// Mutations of deliveries.
+#[derive(Default)]
+pub struct DeliveryMutation;
+
+#[Object]
+impl DeliveryMutation {
+    /// Makes a delivery that ended as failed or cancelled due again, with a fresh budget, and
+    /// answers it as it is then. Needs the maintainer or owner role in the project. `CONFLICT` in
+    /// any other state, and when its trigger or backend was deleted since.
+    async fn retry_delivery(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Its id.")] id: ID,
+    ) -> Result<Delivery> {
+        let caller = caller(ctx)?;
+        let id = ScheduledActionId::parse(&id)?;
+        Ok(Delivery(app(ctx).retry_delivery(caller, id).await?))
+    }
+}

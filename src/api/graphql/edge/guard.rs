@@ -1,0 +1,203 @@
+//! Refuses documents that would cost too much, before anything walks them.
+//!
+//! It runs in `prepare_request`, the one place that the library reaches before its own recursive
+//! checks, whichever way the request came. First a scan bounds tokens and nesting, so that the
+//! parser can't run out of stack; then the document is parsed, once; then its cost is counted with
+//! fragments expanded. What passes is executed without being parsed again.
+
+use std::sync::Arc;
+
+use async_graphql::async_trait::async_trait;
+use async_graphql::extensions::{
+    Extension, ExtensionContext, ExtensionFactory, NextParseQuery, NextPrepareRequest,
+    NextValidation,
+};
+use async_graphql::parser::types::{
+    DocumentOperations, ExecutableDocument, OperationDefinition, OperationType,
+};
+use async_graphql::{
+    Pos, Positioned, Request, ServerError, ServerResult, ValidationResult, Value, Variables,
+};
+
+use super::cost::{Cost, Counter, holds_null};
+use super::scan::{Scan, scan};
+use crate::api::graphql::error::{
+    BAD_USER_INPUT, PARSE_FAILED, VALIDATION_FAILED, about_request,
+};
+use crate::config::GraphqlConfig;
+
+/// The longest document, in bytes.
+pub(super) const DOCUMENT_MAX: usize = 64 * 1024;
+/// How deep brackets may nest. The parser takes about ten kilobytes of stack for each.
+const NESTING_MAX: usize = 100;
+/// Selections that are no fields, spreads and inline fragments, may be as many as fields, and as
+/// many again.
+const SELECTIONS_PER_FIELD: usize = 3;
+
+/// The limits of documents.
+#[derive(Debug, Clone)]
+pub(super) struct Guard(Arc<GraphqlConfig>);
+
+impl Guard {
+    pub(super) fn new(config: &GraphqlConfig) -> Self {
+        Self(Arc::new(config.clone()))
+    }
+
+    /// Parses the request's document, unless that was done, and checks it. Answers what kind of
+    /// operation is asked for.
+    pub(super) fn check(&self, request: &mut Request) -> ServerResult<OperationType> {
+        self.before_parsing(&request.query)?;
+        if request.operation_name.as_deref() == Some("") {
+            request.operation_name = None;
+        }
+        request.parsed_query().map_err(|error| about_request(error, PARSE_FAILED))?;
+        // What is parsed is borrowed from the whole request, so the parts are set aside.
+        let text = std::mem::take(&mut request.query);
+        let variables = std::mem::take(&mut request.variables);
+        let name = request.operation_name.take();
+        let checked = self.check_parsed(request, &text, (name.as_deref(), &variables));
+        request.query = text;
+        request.variables = variables;
+        request.operation_name = name;
+        checked
+    }
+
+    fn check_parsed(
+        &self,
+        request: &mut Request,
+        text: &str,
+        (name, variables): (Option<&str>, &Variables),
+    ) -> ServerResult<OperationType> {
+        let document = request.parsed_query()?;
+        self.cost(document, text)?;
+        let operation = choose(document, name)?;
+        check_variables(&operation.node, variables)?;
+        Ok(operation.node.ty)
+    }
+
+    fn before_parsing(&self, document: &str) -> ServerResult<()> {
+        if document.len() > DOCUMENT_MAX {
+            return Err(invalid(too_long(document.len()), None));
+        }
+        let Scan { tokens, nesting } = scan(document);
+        limit("tokens", tokens, self.0.max_tokens)?;
+        limit("nested brackets", nesting, NESTING_MAX)
+    }
+
+    fn cost(&self, document: &ExecutableDocument, text: &str) -> ServerResult<()> {
+        let mut counter = Counter::new(document, text);
+        let cost: Cost = counter.count().map_err(|reason| invalid(reason, None))?;
+        limit("levels of fields", cost.depth, self.0.max_depth)?;
+        limit("fields, with fragments expanded", cost.fields, self.0.max_complexity)?;
+        limit("aliases", cost.aliases, self.0.max_aliases)?;
+        limit("directives", cost.directives, self.0.max_directives)?;
+        let selections = self.0.max_complexity.saturating_mul(SELECTIONS_PER_FIELD);
+        limit("selections, with fragments expanded", cost.selections, selections)?;
+        if counter.introspects && !self.0.introspection {
+            return Err(invalid("introspection is switched off on this server", None));
+        }
+        if counter.has_null {
+            return Err(null_character());
+        }
+        Ok(())
+    }
+}
+
+/// What is said of a document that is too long.
+pub(super) fn too_long(length: usize) -> String {
+    format!("the document has {length} bytes, at most {DOCUMENT_MAX} are allowed")
+}
+
+fn limit(what: &str, found: usize, max: usize) -> ServerResult<()> {
+    if found <= max {
+        return Ok(());
+    }
+    let found = if found == usize::MAX { "too many".to_owned() } else { found.to_string() };
+    Err(invalid(format!("the document has {found} {what}; at most {max} are allowed"), None))
+}
+
+fn invalid(message: impl Into<String>, at: Option<Pos>) -> ServerError {
+    about_request(ServerError::new(message, at), VALIDATION_FAILED)
+}
+
+fn null_character() -> ServerError {
+    let message = "a text must not contain the null character (U+0000)";
+    about_request(ServerError::new(message, None), BAD_USER_INPUT)
+}
+
+/// The operation that is asked for (GraphQL specification, "GetOperation").
+fn choose<'a>(
+    document: &'a ExecutableDocument,
+    name: Option<&str>,
+) -> ServerResult<&'a Positioned<OperationDefinition>> {
+    match (&document.operations, name) {
+        (DocumentOperations::Single(operation), None) => Ok(operation),
+        (DocumentOperations::Multiple(all), Some(name)) if all.contains_key(name) => Ok(&all[name]),
+        (DocumentOperations::Multiple(all), None) if all.len() == 1 => {
+            all.values().next().ok_or_else(|| invalid("the document has no operation", None))
+        }
+        (_, Some(name)) => Err(invalid(format!("the document has no operation {name:?}"), None)),
+        (_, None) => {
+            Err(invalid("the document has several operations; name one in operationName", None))
+        }
+    }
+}
+
+fn check_variables(operation: &OperationDefinition, variables: &Variables) -> ServerResult<()> {
+    for definition in &operation.variable_definitions {
+        let wanted = &definition.node;
+        let given = variables.get(&wanted.name.node);
+        let empty = given.is_none_or(|value| *value == Value::Null);
+        let required = !wanted.var_type.node.nullable;
+        if required && empty && (given.is_some() || wanted.default_value.is_none()) {
+            let (name, kind) = (&wanted.name.node, &wanted.var_type.node);
+            let message = format!("the variable ${name} of type {kind} must have a value");
+            let error = ServerError::new(message, Some(definition.pos));
+            return Err(about_request(error, BAD_USER_INPUT));
+        }
+    }
+    if variables.values().any(holds_null) {
+        return Err(null_character());
+    }
+    Ok(())
+}
+
+impl ExtensionFactory for Guard {
+    fn create(&self) -> Arc<dyn Extension> {
+        Arc::new(self.clone())
+    }
+}
+
+#[async_trait]
+impl Extension for Guard {
+    async fn prepare_request(
+        &self,
+        ctx: &ExtensionContext<'_>,
+        mut request: Request,
+        next: NextPrepareRequest<'_>,
+    ) -> ServerResult<Request> {
+        self.check(&mut request)?;
+        next.run(ctx, request).await
+    }
+
+    async fn parse_query(
+        &self,
+        ctx: &ExtensionContext<'_>,
+        query: &str,
+        variables: &Variables,
+        next: NextParseQuery<'_>,
+    ) -> ServerResult<ExecutableDocument> {
+        let parsed = next.run(ctx, query, variables).await;
+        parsed.map_err(|error| about_request(error, VALIDATION_FAILED))
+    }
+
+    async fn validation(
+        &self,
+        ctx: &ExtensionContext<'_>,
+        next: NextValidation<'_>,
+    ) -> Result<ValidationResult, Vec<ServerError>> {
+        let mark = |error| about_request(error, VALIDATION_FAILED);
+        let checked = next.run(ctx).await;
+        checked.map_err(|errors| errors.into_iter().map(mark).collect())
+    }
+}

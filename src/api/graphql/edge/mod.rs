@@ -1,0 +1,154 @@
+//! The way in and out of GraphQL: HTTP, websockets, and the limits that hold on both.
+
+mod cost;
+mod guard;
+mod http;
+mod media;
+mod origin;
+mod scan;
+mod socket;
+
+use std::sync::Arc;
+
+use async_graphql::{Request, Response, Variables};
+use axum::Router;
+use axum::routing::{MethodRouter, get};
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+
+use self::guard::Guard;
+use super::error::{Outcome, publish, refusal};
+use super::live::Presented;
+use super::loaders::Loaders;
+use super::session::Origin;
+use super::{Schema, builder};
+use crate::app::App;
+use crate::domain::audit::Caller;
+use crate::error::{Error, Result};
+
+/// The longest body of a request and the longest message over a websocket, in bytes.
+const BODY_MAX: usize = 1024 * 1024;
+
+/// Routes of the API: `POST /graphql` for all operations but subscriptions, `GET /graphql` for
+/// queries, and for websockets that speak `graphql-transport-ws`; `/query` is the same.
+pub fn router(app: Arc<App>) -> Router {
+    let service = Arc::new(Service::new(app));
+    let routes: MethodRouter<Arc<Service>> = get(http::get).post(http::post);
+    Router::new().route("/graphql", routes.clone()).route("/query", routes).with_state(service)
+}
+
+/// The only one who executes: what leaves it may be read by the client.
+struct Service {
+    app: Arc<App>,
+    schema: Schema,
+    guard: Guard,
+}
+
+/// Who sends a request, and from where.
+#[derive(Clone)]
+struct Visitor {
+    caller: Option<Caller>,
+    presented: Presented,
+    origin: Origin,
+}
+
+/// An operation as a client writes it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Operation {
+    query: Option<String>,
+    #[serde(default)]
+    operation_name: Option<String>,
+    #[serde(default)]
+    variables: Option<Variables>,
+    /// Accepted and not used.
+    #[serde(default, rename = "extensions")]
+    _extensions: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
+impl Operation {
+    /// None without a document.
+    fn into_request(self) -> Option<Request> {
+        let mut request = Request::new(self.query?);
+        request.operation_name = self.operation_name;
+        request.variables = self.variables.unwrap_or_default();
+        Some(request)
+    }
+}
+
+impl Service {
+    fn new(app: Arc<App>) -> Self {
+        let guard = Guard::new(&app.config.graphql);
+        let schema = builder()
+            .data(Arc::clone(&app))
+            .extension(guard.clone())
+            .limit_recursive_depth(cost::LEVELS)
+            .finish();
+        Self { app, schema, guard }
+    }
+
+    /// Looks who it is. Without credentials anyone may come in, and do little.
+    async fn admit(&self, presented: Option<SecretString>, origin: Origin) -> Result<Visitor> {
+        let caller = match &presented {
+            None => None,
+            Some(header) => Some(Caller {
+                actor: self.app.authenticate(Some(header.expose_secret())).await?,
+                request_id: origin.request_id.clone(),
+            }),
+        };
+        Ok(Visitor { caller, presented: Presented(presented), origin })
+    }
+
+    /// Executes a query or a mutation.
+    async fn execute(&self, request: Request, visitor: Visitor) -> (Response, Outcome) {
+        let request_id = visitor.origin.request_id.clone().unwrap_or_default();
+        let mut response = self.schema.execute(self.equip(request, visitor)).await;
+        let outcome = publish(&mut response, &request_id);
+        (response, outcome)
+    }
+
+    /// Executes any operation. Who it is, is looked at anew: a connection may outlive a token.
+    fn stream(
+        self: Arc<Self>,
+        request: Request,
+        presented: Option<SecretString>,
+        origin: Origin,
+    ) -> BoxStream<'static, (Response, Outcome)> {
+        let request_id = origin.request_id.clone().unwrap_or_default();
+        let stream = async move {
+            match self.admit(presented, origin).await {
+                Ok(visitor) => {
+                    let responses = self.schema.execute_stream(self.equip(request, visitor));
+                    let published = responses.map(move |mut response| {
+                        let outcome = publish(&mut response, &request_id);
+                        (response, outcome)
+                    });
+                    published.boxed()
+                }
+                Err(error) => {
+                    let refused = (refusal(&error, &request_id), Outcome::Refused);
+                    futures::stream::iter([refused]).boxed()
+                }
+            }
+        };
+        stream.flatten_stream().boxed()
+    }
+
+    fn equip(&self, request: Request, visitor: Visitor) -> Request {
+        let request = request.data(visitor.presented).data(visitor.origin);
+        match visitor.caller {
+            None => request,
+            Some(caller) => {
+                let loaders = Loaders::new(Arc::clone(&self.app), caller.actor.scope());
+                request.data(loaders).data(caller)
+            }
+        }
+    }
+}
+
+/// Whether an error is about the credentials that were presented.
+fn is_unauthenticated(error: &Error) -> bool {
+    matches!(error, Error::Unauthenticated { .. })
+}

@@ -1,0 +1,141 @@
+//! The public shape of errors.
+//!
+//! The library turns whatever a resolver fails with into text that the client reads. So every
+//! response passes [`publish`] before it leaves, and nothing else decides what is shown: our own
+//! [`Error`] as it is, what the library says about the client's request as it says it, and one
+//! fixed sentence for everything else, whose truth goes to the log.
+
+use std::sync::Arc;
+
+use async_graphql::{ErrorExtensionValues, Response, ServerError, Value};
+
+use crate::error::Error;
+
+/// What a resolver fails with that has more than one kind of error. The error that it is made
+/// from stays in `source`.
+pub(super) use async_graphql::Error as Fault;
+
+/// The document is not GraphQL.
+pub const PARSE_FAILED: &str = "GRAPHQL_PARSE_FAILED";
+/// The document does not fit the schema, or goes beyond a limit.
+pub const VALIDATION_FAILED: &str = "GRAPHQL_VALIDATION_FAILED";
+/// A variable or an argument has a value that its type does not take.
+pub const BAD_USER_INPUT: &str = "BAD_USER_INPUT";
+const INTERNAL: &str = "INTERNAL";
+
+/// Marks an error as being about the request, which the client may read. Put into `source`.
+#[derive(Debug, Clone, Copy)]
+pub struct AboutRequest(pub &'static str);
+
+/// Marks `error` as one that the client's request caused.
+pub fn about_request(mut error: ServerError, code: &'static str) -> ServerError {
+    // What has a source already was somebody's own error.
+    error.source.get_or_insert_with(|| Arc::new(AboutRequest(code)));
+    error
+}
+
+/// How a response came about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was executed, whatever came of it.
+    Executed,
+    /// The document could not be read.
+    NotParsed,
+    /// The request was refused before it was executed.
+    Refused,
+}
+
+/// How the library begins what it says about values that do not fit, and about requests that it
+/// does not execute. It gives no other sign.
+const COERCION: [&str; 3] = ["Failed to parse \"", "Expected input type \"", "Variable "];
+const NO_TRANSPORT: &str = "Subscriptions are not supported on this transport.";
+
+/// Makes all errors of `response` fit to be read, and writes those that are our fault to the log.
+pub fn publish(response: &mut Response, request_id: &str) -> Outcome {
+    let mut outcome = Outcome::Executed;
+    for error in &mut response.errors {
+        let known = Known::of(error);
+        match known {
+            Known::Request(PARSE_FAILED) => outcome = Outcome::NotParsed,
+            Known::Request(_) if error.path.is_empty() => outcome = Outcome::Refused,
+            _ => {}
+        }
+        known.write(error, request_id);
+    }
+    outcome
+}
+
+/// Whose an error is.
+enum Known {
+    Ours { code: &'static str, field: Option<String>, message: String },
+    Request(&'static str),
+    Internal,
+}
+
+impl Known {
+    fn of(error: &ServerError) -> Self {
+        if let Some(AboutRequest(code)) = error.source::<AboutRequest>() {
+            return Self::Request(code);
+        }
+        let ours = error.source::<Error>();
+        match ours.or_else(|| error.source::<Arc<Error>>().map(Arc::as_ref)) {
+            Some(Error::Internal(_)) => Self::Internal,
+            Some(ours) => Self::Ours {
+                code: ours.code(),
+                field: ours.field().map(str::to_owned),
+                message: ours.to_string(),
+            },
+            None if error.source.is_some() => Self::Internal,
+            None if error.message == NO_TRANSPORT => Self::Request(VALIDATION_FAILED),
+            None if COERCION.iter().any(|start| error.message.starts_with(start)) => {
+                Self::Request(BAD_USER_INPUT)
+            }
+            None => Self::Internal,
+        }
+    }
+
+    fn write(self, error: &mut ServerError, request_id: &str) {
+        let mut extensions = ErrorExtensionValues::default();
+        match self {
+            Self::Ours { code, field, message } => {
+                error.message = message;
+                extensions.set("code", code);
+                if let Some(field) = field {
+                    extensions.set("field", field);
+                }
+            }
+            Self::Request(code) => extensions.set("code", code),
+            Self::Internal => {
+                log(error, request_id);
+                error.message = "internal error".to_owned();
+                extensions.set("code", INTERNAL);
+                extensions.set("requestId", request_id);
+            }
+        }
+        error.extensions = Some(extensions);
+        error.source = None;
+    }
+}
+
+fn log(error: &ServerError, request_id: &str) {
+    let ours = error.source::<Error>();
+    let ours = ours.or_else(|| error.source::<Arc<Error>>().map(Arc::as_ref));
+    let truth = ours.map_or_else(|| error.message.clone(), |ours| format!("{ours:?}"));
+    tracing::error!(request_id, path = ?error.path, error = truth, "a field failed");
+}
+
+/// A response to a request that was not executed, with our own error.
+pub fn refusal(error: &Error, request_id: &str) -> Response {
+    let mut shown = ServerError::new(error.to_string(), None);
+    let mut extensions = ErrorExtensionValues::default();
+    extensions.set("code", error.code());
+    if let Some(field) = error.field() {
+        extensions.set("field", field);
+    }
+    if matches!(error, Error::Internal(_)) {
+        tracing::error!(request_id, error = ?error, "a request failed");
+        extensions.set("requestId", Value::from(request_id));
+    }
+    shown.extensions = Some(extensions);
+    Response::from_errors(vec![shown])
+}

@@ -1,0 +1,84 @@
+//! GraphQL: what people and front ends ask.
+//!
+//! One file per noun: its type, its inputs, its queries and mutations. Resolvers translate and
+//! nothing else: who may do what, and what is right, is decided in the use cases. `edge` is the
+//! way in and out, over HTTP and websockets; `error` is the only place that decides what of an
+//! error is shown.
+//!
+//! Every type, field, argument and value has a description, which a test insists on. The printed
+//! schema stands in `schema.graphql`.
+
+#![allow(
+    clippy::too_many_arguments,
+    reason = "the arguments of a field are its contract, and a connection alone has four"
+)]
+
+mod application;
+mod audit;
+mod backend;
+mod connection;
+mod context;
+mod cron;
+mod delivery;
+mod edge;
+mod error;
+mod executor;
+mod live;
+mod loaders;
+mod machine_user;
+mod occurrence;
+mod project;
+mod session;
+mod tenant;
+#[cfg(test)]
+mod tests;
+mod time;
+mod trigger;
+mod user;
+
+use async_graphql::{MergedObject, SchemaBuilder};
+
+pub use edge::router;
+
+/// What can be asked.
+#[derive(MergedObject, Default)]
+struct Query(
+    user::UserQuery,
+    session::SessionQuery,
+    project::ProjectQuery,
+    application::ApplicationQuery,
+    tenant::TenantQuery,
+    machine_user::MachineUserQuery,
+    trigger::TriggerQuery,
+    occurrence::OccurrenceQuery,
+    delivery::DeliveryQuery,
+    backend::BackendQuery,
+    audit::AuditLogQuery,
+    executor::ExecutorQuery,
+    cron::CronQuery,
+);
+
+/// What can be changed. Each change writes one row to the audit log, in its own transaction.
+#[derive(MergedObject, Default)]
+struct Mutation(
+    session::SessionMutation,
+    user::UserMutation,
+    project::ProjectMutation,
+    application::ApplicationMutation,
+    tenant::TenantMutation,
+    machine_user::MachineUserMutation,
+    trigger::TriggerMutation,
+    delivery::DeliveryMutation,
+    backend::BackendMutation,
+);
+
+type Schema = async_graphql::Schema<Query, Mutation, live::SubscriptionRoot>;
+
+fn builder() -> SchemaBuilder<Query, Mutation, live::SubscriptionRoot> {
+    Schema::build(Query::default(), Mutation::default(), live::SubscriptionRoot)
+}
+
+/// The schema in the GraphQL schema definition language, as `schema.graphql` holds it.
+pub fn sdl() -> String {
+    builder().finish().sdl()
+}

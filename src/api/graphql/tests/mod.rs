@@ -1,0 +1,1 @@
+//! The schema and the edge, over a database of their own.

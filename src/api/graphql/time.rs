@@ -1,0 +1,42 @@
+//! The scalar for instants.
+
+use async_graphql::{InputValueError, InputValueResult, Scalar, ScalarType, Value};
+use chrono::{SecondsFormat, SubsecRound, Utc};
+
+/// An instant, as in RFC 3339.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DateTime(pub chrono::DateTime<Utc>);
+
+/// An instant as in RFC 3339, for example `2026-03-01T09:00:00Z`. Answers are in UTC, with
+/// milliseconds where there are any. In arguments any offset is allowed, and what is finer than a
+/// millisecond is cut.
+#[Scalar(specified_by_url = "https://www.rfc-editor.org/rfc/rfc3339")]
+impl ScalarType for DateTime {
+    fn parse(value: Value) -> InputValueResult<Self> {
+        let Value::String(text) = &value else {
+            return Err(InputValueError::expected_type(value));
+        };
+        let at = chrono::DateTime::parse_from_rfc3339(text).map_err(|error| {
+            InputValueError::custom(format!(
+                "{error}; write an instant as in RFC 3339, for example 2026-03-01T09:00:00Z"
+            ))
+        })?;
+        Ok(Self(at.with_timezone(&Utc).trunc_subsecs(3)))
+    }
+
+    fn to_value(&self) -> Value {
+        Value::String(self.0.to_rfc3339_opts(SecondsFormat::AutoSi, true))
+    }
+}
+
+impl From<chrono::DateTime<Utc>> for DateTime {
+    fn from(at: chrono::DateTime<Utc>) -> Self {
+        Self(at)
+    }
+}
+
+impl From<DateTime> for chrono::DateTime<Utc> {
+    fn from(at: DateTime) -> Self {
+        at.0
+    }
+}

@@ -1,0 +1,223 @@
+//! What happened and what waits: occurrences, deliveries, backends, the audit log, the executors;
+//! and the two changes that people make to it.
+
+use chrono::{DateTime, Duration, Utc};
+use serde_json::json;
+
+use super::App;
+use crate::domain::access::Scope;
+use crate::domain::application::Backend;
+use crate::domain::audit::{AuditLog, Caller, Change};
+use crate::domain::cron::Zone;
+use crate::domain::delivery::Delivery;
+use crate::domain::executor::ExecutorInstance;
+use crate::domain::id::{ApplicationId, BackendId, OccurrenceId, ScheduledActionId};
+use crate::domain::page::{Direction, Page, PageRequest};
+use crate::domain::trigger::Occurrence;
+use crate::error::{Error, Result};
+use crate::store::application::Activity;
+use crate::store::{application, audit, delivery, executor, trigger};
+
+pub use crate::store::audit::Filter as AuditFilter;
+pub use crate::store::delivery::Filter as DeliveryFilter;
+pub use crate::store::trigger::OccurrenceFilter;
+
+/// Executors that have not reported for this long are left out.
+const FORGOTTEN_AFTER: Duration = Duration::hours(1);
+
+/// What the executors do, and what waits for them.
+#[derive(Debug, Clone)]
+pub struct ExecutorStatus {
+    /// Those that reported within an hour, the latest start first, at most 100. With each:
+    /// whether it is still at work.
+    pub executors: Vec<(ExecutorInstance, bool)>,
+    /// How many triggers are enabled, in all projects.
+    pub active_triggers: i64,
+    /// How many deliveries wait, by application, of those that the caller may see.
+    pub waiting: Vec<(ApplicationId, i64)>,
+    /// The earliest time at which something is due.
+    pub next_due_at: Option<DateTime<Utc>>,
+    /// The zone of schedules that name none.
+    pub time_zone: String,
+    /// The release of the zone data.
+    pub time_zone_data_version: String,
+}
+
+impl App {
+    /// The occurrence of that id.
+    pub async fn occurrence(&self, scope: Scope, id: OccurrenceId) -> Result<Occurrence> {
+        trigger::occurrence(self.store.read(), scope, id).await
+    }
+
+    /// The occurrences that the scope lets see and `filter` asks for, by due time.
+    pub async fn occurrences(
+        &self,
+        scope: Scope,
+        filter: &OccurrenceFilter,
+        direction: Direction,
+        request: &PageRequest,
+    ) -> Result<Page<Occurrence>> {
+        trigger::occurrences(self.store.read(), scope, filter, direction, request).await
+    }
+
+    /// The delivery of that id.
+    pub async fn delivery(&self, scope: Scope, id: ScheduledActionId) -> Result<Delivery> {
+        delivery::find(self.store.read(), scope, id).await
+    }
+
+    /// The deliveries that the scope lets see and `filter` asks for, by creation.
+    pub async fn deliveries(
+        &self,
+        scope: Scope,
+        filter: &DeliveryFilter,
+        direction: Direction,
+        request: &PageRequest,
+    ) -> Result<Page<Delivery>> {
+        delivery::list(self.store.read(), scope, filter, direction, request).await
+    }
+
+    /// The backend of that id, without its secrets.
+    pub async fn backend(&self, scope: Scope, id: BackendId) -> Result<Backend> {
+        let (backend, _) = application::backend(self.store.read(), scope, id).await?;
+        Ok(backend)
+    }
+
+    /// The backends that the scope lets see, of one application or of all, by name. `active`:
+    /// only those that receive triggers now, or only the others.
+    pub async fn backends(
+        &self,
+        scope: Scope,
+        application: Option<ApplicationId>,
+        active: Option<bool>,
+        request: &PageRequest,
+    ) -> Result<Page<Backend>> {
+        let heartbeat_since = self.now() - self.heartbeat_timeout();
+        let activity = active.map(|active| Activity { active, heartbeat_since });
+        application::backends(self.store.read(), scope, application, activity, request).await
+    }
+
+    /// Whether a backend receives triggers now.
+    pub fn is_active(&self, backend: &Backend) -> bool {
+        backend.is_active(self.now(), self.heartbeat_timeout())
+    }
+
+    /// The audit log that the scope lets see and `filter` asks for, latest first. A machine user
+    /// sees the rows of its own application only, not those of the whole project.
+    pub async fn audit_logs(
+        &self,
+        scope: Scope,
+        filter: &AuditFilter,
+        request: &PageRequest,
+    ) -> Result<Page<AuditLog>> {
+        let mut filter = filter.clone();
+        if let Scope::Application(own) = scope {
+            match filter.application_id {
+                Some(other) if other != own => return Ok(empty(request)),
+                _ => filter.application_id = Some(own),
+            }
+        }
+        audit::list(self.store.read(), scope, &filter, request).await
+    }
+
+    /// What the executors do. Anyone who is signed in may ask; what waits is told for the
+    /// applications in `scope` only.
+    pub async fn executor_status(&self, scope: Scope) -> Result<ExecutorStatus> {
+        let (db, now) = (self.store.read(), self.now());
+        let executors = executor::instances(db, now - FORGOTTEN_AFTER).await?;
+        let depth = executor::queue_depth(db).await?;
+        let ids: Vec<_> = depth.iter().map(|(id, _)| *id).collect();
+        let visible = application::find_all(db, scope, &ids).await?;
+        let seen = |id: &ApplicationId| visible.iter().any(|application| application.id == *id);
+        Ok(ExecutorStatus {
+            executors: executors
+                .into_iter()
+                .map(|instance| {
+                    let alive = self.is_alive(&instance, now);
+                    (instance, alive)
+                })
+                .collect(),
+            active_triggers: executor::active_triggers(db).await?,
+            waiting: depth.into_iter().filter(|(id, _)| seen(id)).collect(),
+            next_due_at: executor::next_due(db).await?.earliest(),
+            time_zone: self.zone.name().to_owned(),
+            time_zone_data_version: Zone::data_version(),
+        })
+    }
+
+    /// An executor makes a pass at the latest every interval. One that missed two, and then the
+    /// time that one may take, is gone.
+    fn is_alive(&self, instance: &ExecutorInstance, now: DateTime<Utc>) -> bool {
+        let patience = super::span(self.config.cron.trigger_check_interval) * 2
+            + super::span(self.config.dispatch.lease);
+        instance.stopped_at.is_none() && instance.last_pass_at >= now - patience
+    }
+
+    /// Makes a delivery that ended as failed or cancelled due again, with a fresh budget. Refused
+    /// with `CONFLICT`: any other state, and a trigger or backend that was deleted since.
+    pub async fn retry_delivery(&self, caller: &Caller, id: ScheduledActionId) -> Result<Delivery> {
+        let now = self.now();
+        let tx = self.store.begin().await?;
+        let before = delivery::find(&*tx, caller.actor.scope(), id).await?;
+        let application =
+            self.writable_application(&*tx, &caller.actor, before.application_id).await?;
+        let all = Scope::Everything;
+        gone(trigger::find_for_update(&tx, all, before.trigger_id).await, "trigger")?;
+        gone(application::backend(&*tx, all, before.backend_id).await, "backend")?;
+        let expires_at = now + self.retry_policy().max_age;
+        if !delivery::requeue(&*tx, &before, now, expires_at).await? {
+            return Err(Error::conflict("id", not_ended(&before)));
+        }
+        let after = delivery::find(&*tx, all, id).await?;
+        let change = Change {
+            action: "delivery.retry",
+            entity_type: "delivery",
+            entity_id: id.0,
+            project_id: Some(application.project_id),
+            application_id: Some(application.id),
+            before: Some(summary(&before)),
+            after: Some(summary(&after)),
+        };
+        tx.commit(caller, now, &[change]).await?;
+        self.metrics.queued(application.id, 1);
+        self.wake.hint();
+        Ok(after)
+    }
+}
+
+/// Turns "not found" into a conflict: the delivery is there, what it needs is not.
+fn gone<T>(found: Result<T>, what: &str) -> Result<()> {
+    match found {
+        Ok(_) => Ok(()),
+        Err(Error::NotFound { .. }) => Err(Error::conflict(
+            "id",
+            format!("the {what} of this delivery was deleted, so it can't be retried"),
+        )),
+        Err(error) => Err(error),
+    }
+}
+
+fn not_ended(delivery: &Delivery) -> String {
+    let status = delivery.status.as_str();
+    format!("only a failed or cancelled delivery can be retried, this one is {status}")
+}
+
+fn summary(delivery: &Delivery) -> serde_json::Value {
+    json!({
+        "status": delivery.status.as_str(),
+        "triggerId": delivery.trigger_id,
+        "occurrenceId": delivery.occurrence_id,
+        "backendId": delivery.backend_id,
+        "attempts": delivery.retry_count,
+        "executeAt": delivery.execute_at,
+        "lastError": delivery.last_error,
+    })
+}
+
+fn empty<T>(request: &PageRequest) -> Page<T> {
+    Page {
+        rows: Vec::new(),
+        total_count: request.with_total.then_some(0),
+        has_next_page: false,
+        has_previous_page: false,
+    }
+}
