@@ -237,5 +237,5 @@ async fn what_is_due_next_is_the_earliest_of_each_kind() {
     assert_eq!(executor::next_due(store.read()).await.unwrap().earliest(), Some(at(7001)));
     world.claim(at(7001)).await;
     let next = executor::next_due(store.read()).await.unwrap();
-    assert_eq!(next, Some(at(8000)), "what is being worked on is not due");
+    assert_eq!(next.earliest(), Some(at(8000)), "what is being worked on is not due");
 }
