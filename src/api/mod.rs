@@ -2,7 +2,9 @@
 
 pub mod console;
 pub mod graphql;
-mod health;
+pub mod health;
+pub mod machine;
+pub mod openapi;
 mod request;
 
 use std::sync::Arc;
@@ -28,6 +30,7 @@ pub fn router(app: Arc<App>) -> Router {
     let config = &app.config;
     let mut routes = Router::new()
         .merge(graphql::router(Arc::clone(&app)))
+        .merge(machine::router().with_state(Arc::clone(&app)))
         .merge(health::router(Arc::clone(&app)));
     if config.graphql.graphiql {
         routes = routes.merge(console::router());

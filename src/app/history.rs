@@ -138,7 +138,7 @@ impl App {
                 .collect(),
             active_triggers: executor::active_triggers(db).await?,
             waiting: depth.into_iter().filter(|(id, _)| seen(id)).collect(),
-            next_due_at: executor::next_due(db).await?,
+            next_due_at: executor::next_due(db).await?.earliest(),
             time_zone: self.zone.name().to_owned(),
             time_zone_data_version: Zone::data_version(),
         })
@@ -181,29 +181,6 @@ impl App {
         self.metrics.queued(application.id, 1);
         self.wake.hint();
         Ok(after)
-    }
-
-    /// Deletes a backend. What is not delivered to it yet is cancelled in the same transaction,
-    /// and counts as failed in its occurrences.
-    pub async fn delete_backend(&self, caller: &Caller, id: BackendId) -> Result<Backend> {
-        let now = self.now();
-        let tx = self.store.begin().await?;
-        let (before, _) = application::backend(&*tx, caller.actor.scope(), id).await?;
-        let application =
-            self.writable_application(&*tx, &caller.actor, before.application_id).await?;
-        delivery::cancel_of_backend(&*tx, id, "backend_deleted", now).await?;
-        application::delete_backend(&*tx, id).await?;
-        let change = Change {
-            action: "backend.delete",
-            entity_type: "backend",
-            entity_id: id.0,
-            project_id: Some(application.project_id),
-            application_id: Some(application.id),
-            before: Some(serde_json::to_value(&before).map_err(Error::internal)?),
-            after: None,
-        };
-        tx.commit(caller, now, &[change]).await?;
-        Ok(before)
     }
 }
 

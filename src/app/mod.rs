@@ -7,12 +7,15 @@
 mod access;
 mod application;
 mod auth;
+mod backend;
 mod batch;
 mod bootstrap;
 mod change;
 mod health;
+mod heartbeat;
 mod history;
 mod live;
+mod machine;
 mod machine_user;
 mod member;
 #[cfg(test)]
@@ -27,6 +30,7 @@ mod user;
 mod wake;
 
 use chrono::{DateTime, Duration, Utc};
+use tokio_util::sync::CancellationToken;
 
 use crate::clock::SharedClock;
 use crate::config::Config;
@@ -43,7 +47,10 @@ pub use crate::store::log::Entry as LogEntry;
 pub use crate::store::trigger::{Filter as TriggerFilter, Sort as TriggerSort};
 pub use application::{CreateApplication, UpdateApplication};
 pub use auth::SignedIn;
+pub use backend::{BACKENDS_MAX, RegisterBackend, Registration};
 pub use bootstrap::Bootstrap;
+pub use heartbeat::HeartbeatOf;
+pub use machine::MachineIdentity;
 pub use history::{AuditFilter, DeliveryFilter, ExecutorStatus, OccurrenceFilter};
 pub use live::{Live, Watch};
 pub use machine_user::{CreateMachineUser, UpdateMachineUser};
@@ -74,6 +81,8 @@ pub struct App {
     pub metrics: Metrics,
     /// Makes executors look.
     pub wake: Wake,
+    /// Cancelled when the process begins to end.
+    pub stopping: CancellationToken,
     /// Tells those who watch what executors do.
     pub live: Live,
     auth: auth::Auth,
@@ -100,6 +109,7 @@ impl App {
     pub fn new(parts: Parts) -> Result<Self> {
         Ok(Self {
             wake: Wake::new(parts.store.clone()),
+            stopping: CancellationToken::new(),
             live: Live::new(parts.store.clone()),
             cipher: Cipher::new(&parts.key),
             sessions: SessionSigner::new(&parts.key)?,

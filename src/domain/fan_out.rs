@@ -43,7 +43,7 @@ fn as_milliseconds(duration: Duration) -> f64 {
     duration.num_milliseconds() as f64
 }
 
-/// Makes one delivery a backend, due at `now`. Without a backend the occurrence waits for its
+/// Makes one delivery a backend, due since the occurrence is. Without a backend the occurrence waits for its
 /// next attempt, or ends as failed when its age has reached the policy's.
 pub fn fan_out(
     occurrence: &mut Occurrence,
@@ -89,7 +89,7 @@ fn delivery(
         status: ActionStatus::Pending,
         payload: occurrence.payload.clone(),
         retry_count: 0,
-        execute_at: now,
+        execute_at: occurrence.scheduled_at.min(now),
         expires_at: Some(now + policy.max_age),
         executed_at: None,
         last_error: None,

@@ -103,11 +103,13 @@ fn row(application: &Application) -> application::ActiveModel {
     .reset_all()
 }
 
-/// Deletes an application with all that belongs to it, its ledger and queued work included.
+/// Deletes an application with all that belongs to it, its ledger and queued work included. The
+/// trigger log and the audit log keep their rows until their time is up.
 pub async fn delete(db: &impl ConnectionTrait, id: ApplicationId) -> Result<()> {
-    super::delivery::delete_of_application(db, id).await?;
+    super::delivery::delete_of_applications(db, &[id.0]).await?;
     application::Entity::delete_by_id(id.0).exec(db).await?;
-    Ok(())
+    // What a pass that held the application meanwhile has queued.
+    super::delivery::delete_of_applications(db, &[id.0]).await
 }
 
 /// The application of that id in `scope`.
@@ -507,6 +509,14 @@ pub async fn backend(
         .await?
         .ok_or(Error::NotFound { what: BackendId::WHAT })?;
     Ok(with_secrets(row))
+}
+
+/// The backend of that id in `scope`, held to be deleted: of two that delete it, one finds it.
+pub async fn backend_held(tx: &Tx, scope: Scope, id: BackendId) -> Result<Backend> {
+    let select = backend_registration::Entity::find_by_id(id.0)
+        .filter(scope::application(scope, backend_registration::Column::ApplicationId));
+    let row = tx.holding(select, Hold::Delete).one(&**tx).await?;
+    row.map(Into::into).ok_or(Error::NotFound { what: BackendId::WHAT })
 }
 
 fn with_secrets(row: backend_registration::Model) -> (Backend, BackendSecrets) {

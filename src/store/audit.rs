@@ -1,6 +1,7 @@
 //! The audit log. Rows are written, read and, when their time is up, deleted; never changed.
 
 use chrono::{DateTime, Utc};
+use sea_orm::sea_query::IntoCondition;
 use sea_orm::{ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use uuid::Uuid;
 
@@ -80,14 +81,19 @@ pub struct Filter {
     pub until: Option<DateTime<Utc>>,
 }
 
-/// The audit log in `scope`, latest first. Rows of no project are for administrators only.
+/// The audit log in `scope`, latest first. Rows of no project are for administrators only, and
+/// of its project a machine sees what its own application was told.
 pub async fn list(
     db: &impl ConnectionTrait,
     scope: Scope,
     filter: &Filter,
     request: &PageRequest,
 ) -> Result<Page<AuditLog>> {
-    let mut select = Entity::find().filter(scope::project(scope, Column::ProjectId));
+    let visible = match scope {
+        Scope::Application(id) => Column::ApplicationId.eq(id.0).into_condition(),
+        _ => scope::project(scope, Column::ProjectId),
+    };
+    let mut select = Entity::find().filter(visible);
     let ids = [
         (Column::ProjectId, filter.project_id.map(|id| id.0)),
         (Column::ApplicationId, filter.application_id.map(|id| id.0)),

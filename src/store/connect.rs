@@ -17,8 +17,8 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(8);
 /// A pooled connection that rested longer is tried before it is used.
 const TRIED_AFTER: Duration = Duration::from_secs(5);
 
-/// How to open the database.
-#[derive(Debug, Clone)]
+/// How to open the database. The address may hold a password.
+#[derive(Clone)]
 pub struct Options {
     /// `sqlite:…` or `postgres:…`.
     pub url: String,
@@ -33,25 +33,26 @@ impl Store {
     /// Fails when the database can't be reached.
     pub async fn connect(options: &Options) -> Result<Self> {
         let traffic = Traffic::default();
+        let url = options.url.as_str().into();
         if options.url.starts_with("sqlite:") {
             make_folder(&options.url)?;
             let write = open(sqlite(options, 1), &traffic).await?;
             let read = open(sqlite(options, SQLITE_READERS), &traffic).await?;
-            return Ok(Self { read, write, engine: Engine::Sqlite, traffic });
+            return Ok(Self { url, read, write, engine: Engine::Sqlite, traffic });
         }
         let pool = open(postgres(options), &traffic).await?;
-        Ok(Self { read: pool.clone(), write: pool, engine: Engine::Postgres, traffic })
+        Ok(Self { url, read: pool.clone(), write: pool, engine: Engine::Postgres, traffic })
     }
 
     /// Applies the changes to the schema that are not applied yet. Safe to run twice, and by
     /// several processes at once: they take turns.
     pub async fn migrate(&self) -> Result<()> {
-        if self.engine == Engine::Sqlite {
-            return Ok(migration::Migrator::up(&self.write, None).await?);
-        }
         let tx = self.begin().await?;
-        tx.execute_raw(Statement::from_string(DbBackend::Postgres, super::dialect::MIGRATION_LOCK))
-            .await?;
+        // SQLite's writers take turns by themselves.
+        if self.engine == Engine::Postgres {
+            let lock = super::dialect::MIGRATION_LOCK;
+            tx.execute_raw(Statement::from_string(DbBackend::Postgres, lock)).await?;
+        }
         migration::Migrator::up(&*tx, None).await?;
         tx.commit_unaudited().await
     }

@@ -206,6 +206,9 @@ pub async fn cancel_of_trigger(
     now: DateTime<Utc>,
 ) -> Result<usize> {
     let values = vec![trigger.0.into(), reason.into(), now.into()];
+    // Work before occurrences, as whoever finishes it; and once more, for what a fan-out that
+    // held an occurrence meanwhile has added to it.
+    dialect::CANCEL_TRIGGER_ACTIONS.run(db, values.clone()).await?;
     let cancelled = dialect::CANCEL_OCCURRENCES.rows::<IdRow>(db, values).await?;
     if !cancelled.is_empty() {
         let ids = dialect::ids(cancelled.iter().map(|row| row.id));
@@ -241,12 +244,13 @@ pub async fn wake_backend(
     Ok(())
 }
 
-/// Deletes all of an application's work.
-pub(super) async fn delete_of_application(
+/// Deletes all work of these applications.
+pub(super) async fn delete_of_applications(
     db: &impl ConnectionTrait,
-    application: ApplicationId,
+    applications: &[Uuid],
 ) -> Result<()> {
     use scheduled_action::{Column, Entity};
-    Entity::delete_many().filter(Column::ApplicationId.eq(application.0)).exec(db).await?;
+    let of_them = Column::ApplicationId.is_in(applications.iter().copied());
+    Entity::delete_many().filter(of_them).exec(db).await?;
     Ok(())
 }

@@ -23,6 +23,9 @@ impl From<DbErr> for Error {
                 "id",
                 "something that this belongs to was deleted meanwhile, or is in use",
             ),
+            _ if matches!(error, DbErr::RecordNotUpdated) => {
+                Self::conflict("id", "what was to be changed was deleted meanwhile")
+            }
             _ if is_busy(&error) => Self::Busy,
             _ => Self::internal(error),
         }

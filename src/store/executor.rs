@@ -4,6 +4,7 @@
 //! may be repeated after a crash or a lost answer: occurrences are unique per trigger and due
 //! time, windows only move forward under the trigger's lock, and finishing needs the lease.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, Utc};
@@ -17,7 +18,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::delivery::IdRow;
-use super::dialect::{self, hex, time};
+use super::dialect::{self, hex, storable, time};
 use super::entity::{executor_instance, scheduled_action, trigger, trigger_occurrence};
 use super::{Engine, Store};
 use crate::domain::delivery::{ActionStatus, CALL_BACKEND, Delivery};
@@ -106,6 +107,7 @@ pub async fn insert_occurrences(
         until_at: Option<String>,
         payload: &'a crate::domain::trigger::Payload,
         deliveries: i32,
+        fan_out_attempts: i32,
         next_attempt_at: Option<String>,
         created_at: String,
         finished_at: Option<String>,
@@ -127,6 +129,7 @@ pub async fn insert_occurrences(
             until_at: new.until_at.map(time),
             payload: &new.payload,
             deliveries: new.deliveries,
+            fan_out_attempts: new.fan_out_attempts,
             next_attempt_at: new.next_attempt_at.map(time),
             created_at: time(new.created_at),
             finished_at: new.finished_at.map(time),
@@ -245,22 +248,38 @@ pub struct Claim<'a> {
     pub without: &'a [BackendId],
 }
 
-/// Claims due deliveries. One statement, and so one transaction, of its own.
+/// Claims due deliveries, in a transaction of its own: from `start_after` on, and, if that is not
+/// enough, from the beginning.
 pub async fn claim(store: &Store, claim: Claim<'_>) -> Result<Vec<Claimed>> {
+    let tx = store.begin().await?;
+    let mut rows = claim_rows(&tx, claim, claim.start_after).await?;
+    let taken = rows.len() as u64;
+    if taken < claim.limit && !claim.start_after.is_nil() {
+        let rest = Claim { limit: claim.limit - taken, ..claim };
+        rows.extend(claim_rows(&tx, rest, Uuid::nil()).await?);
+    }
+    if !rows.is_empty() {
+        tx.commit_unaudited().await?;
+    }
+    let lease = claim.lease;
+    Ok(rows.into_iter().map(|row| Claimed { delivery: row.into(), lease }).collect())
+}
+
+async fn claim_rows(
+    tx: &super::Tx,
+    claim: Claim<'_>,
+    start_after: Uuid,
+) -> Result<Vec<scheduled_action::Model>> {
     let values = vec![
         claim.now.into(),
         claim.lease.token.into(),
         claim.lease.until.into(),
         i64::try_from(claim.limit).unwrap_or(i64::MAX).into(),
         i64::try_from(claim.per_lane).unwrap_or(i64::MAX).into(),
-        claim.start_after.into(),
+        start_after.into(),
         dialect::ids(claim.without.iter().copied()),
     ];
-    let tx = store.begin().await?;
-    let rows = dialect::CLAIM.rows::<scheduled_action::Model>(&*tx, values).await?;
-    tx.commit_unaudited().await?;
-    let lease = claim.lease;
-    Ok(rows.into_iter().map(|row| Claimed { delivery: row.into(), lease }).collect())
+    dialect::CLAIM.rows(&**tx, values).await
 }
 
 /// What came of a claimed delivery.
@@ -283,7 +302,9 @@ pub struct Finished {
 }
 
 /// Records what came of claimed deliveries. Answers the ids of those whose lease still held; the
-/// others belong to someone else by now, and nothing is recorded of them.
+/// others belong to someone else by now, and nothing is recorded of them. A null character in
+/// `last_error`, which may quote what a backend sent, becomes U+FFFD: one hostile answer must not
+/// keep a batch from being recorded.
 pub async fn finish(
     db: &impl ConnectionTrait,
     finished: &[Finished],
@@ -297,7 +318,7 @@ pub async fn finish(
         execute_at: String,
         executed_at: Option<String>,
         retry_count: i32,
-        last_error: Option<&'a str>,
+        last_error: Option<Cow<'a, str>>,
     }
     let rows: Vec<_> = finished
         .iter()
@@ -308,7 +329,7 @@ pub async fn finish(
             execute_at: time(done.execute_at),
             executed_at: done.executed_at.map(time),
             retry_count: done.retry_count,
-            last_error: done.last_error.as_deref(),
+            last_error: done.last_error.as_deref().map(storable),
         })
         .collect();
     let values = vec![dialect::rows(&rows)?, now.into()];
@@ -397,7 +418,8 @@ pub struct NewLog<'a> {
     pub action_config: Option<Value>,
     /// `success`, `error` or `skipped`.
     pub status: &'static str,
-    /// What went wrong, in words.
+    /// What went wrong, in words; may quote what a backend sent.
+    #[serde(serialize_with = "storable_text")]
     pub error_message: Option<&'a str>,
     /// The trigger.
     #[serde(serialize_with = "hex_id")]
@@ -438,6 +460,10 @@ fn optional_hex_id<S: serde::Serializer>(id: &Option<Uuid>, to: S) -> Result<S::
     }
 }
 
+fn storable_text<S: serde::Serializer>(text: &Option<&str>, to: S) -> Result<S::Ok, S::Error> {
+    text.map(storable).serialize(to)
+}
+
 fn text_time<S: serde::Serializer>(at: &DateTime<Utc>, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&time(*at))
 }
@@ -450,13 +476,27 @@ pub async fn insert_logs(db: &impl ConnectionTrait, logs: &[NewLog<'_>]) -> Resu
     Ok(())
 }
 
-/// The earliest time at which a trigger, a delivery or a waiting occurrence is due.
-pub async fn next_due(db: &impl ConnectionTrait) -> Result<Option<DateTime<Utc>>> {
-    #[derive(FromQueryResult)]
-    struct Row {
-        at: Option<DateTime<Utc>>,
+/// When anything is due next. What is none does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, FromQueryResult)]
+pub struct NextDue {
+    /// The earliest due time of an enabled trigger.
+    pub trigger_at: Option<DateTime<Utc>>,
+    /// The earliest due time of pending work.
+    pub action_at: Option<DateTime<Utc>>,
+    /// The earliest next look at an occurrence that found no backend.
+    pub waiting_at: Option<DateTime<Utc>>,
+}
+
+impl NextDue {
+    /// The earliest of all.
+    pub fn earliest(&self) -> Option<DateTime<Utc>> {
+        [self.trigger_at, self.action_at, self.waiting_at].into_iter().flatten().min()
     }
-    Ok(dialect::NEXT_DUE.row::<Row>(db, vec![]).await?.and_then(|row| row.at))
+}
+
+/// When anything is due next.
+pub async fn next_due(db: &impl ConnectionTrait) -> Result<NextDue> {
+    Ok(dialect::NEXT_DUE.row::<NextDue>(db, vec![]).await?.unwrap_or_default())
 }
 
 /// How many triggers are enabled.

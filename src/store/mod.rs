@@ -19,9 +19,11 @@ mod dialect;
 mod entity;
 mod error;
 pub mod executor;
+mod listen;
 pub mod log;
 mod paging;
 pub mod people;
+pub mod retention;
 mod scope;
 pub mod setting;
 pub mod trigger;
@@ -44,8 +46,10 @@ pub use crate::config::Engine;
 pub use connect::Options;
 
 /// The database.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Store {
+    /// For the connection that hears hints. May hold a password.
+    url: std::sync::Arc<str>,
     read: DatabaseConnection,
     write: DatabaseConnection,
     engine: Engine,

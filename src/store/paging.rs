@@ -15,6 +15,9 @@ use uuid::Uuid;
 use crate::domain::page::{Direction, Page, PageRequest};
 use crate::error::{Error, Result};
 
+/// The years 0 to 9999, in milliseconds since 1970: what both databases can hold and order.
+const TIMES: std::ops::Range<i64> = -62_167_219_200_000..253_402_300_800_000;
+
 /// An order: a column that is never null, and the id, which makes places unique.
 pub(super) struct By<C> {
     pub column: C,
@@ -80,9 +83,13 @@ fn bounded<E: EntityTrait>(
     Ok(select)
 }
 
-/// A row's place. Opaque to callers, but not secret.
+/// A row's place, and the list's table and column. Opaque to callers, but not secret.
 #[derive(Serialize, Deserialize)]
-struct Cursor(Key, Key);
+struct Cursor(String, Key, Key);
+
+fn list_of<C: ColumnTrait>(by: &By<C>) -> String {
+    format!("{}.{}", by.column.entity_name(), by.column.as_str())
+}
 
 #[derive(Serialize, Deserialize)]
 enum Key {
@@ -98,7 +105,7 @@ enum Key {
 
 impl Cursor {
     fn of<M: ModelTrait>(row: &M, by: &By<<M::Entity as EntityTrait>::Column>) -> Result<Self> {
-        Ok(Self(Key::of(row.get(by.column))?, Key::of(row.get(by.id))?))
+        Ok(Self(list_of(by), Key::of(row.get(by.column))?, Key::of(row.get(by.id))?))
     }
 
     fn encode(&self) -> Result<String> {
@@ -110,7 +117,9 @@ impl Cursor {
             .decode(text)
             .ok()
             .and_then(|json| serde_json::from_slice::<Self>(&json).ok())
-            .filter(|cursor| cursor.0.fits(by.column) && cursor.1.fits(by.id))
+            .filter(|Self(list, key, id)| {
+                *list == list_of(by) && key.fits(by.column) && id.fits(by.id)
+            })
             .ok_or_else(|| {
                 Error::invalid(
                     field,
@@ -120,7 +129,7 @@ impl Cursor {
     }
 
     fn tuple(self) -> SimpleExpr {
-        Expr::tuple([Expr::value(self.0.value()), Expr::value(self.1.value())]).into()
+        Expr::tuple([Expr::value(self.1.value()), Expr::value(self.2.value())]).into()
     }
 }
 
@@ -135,12 +144,12 @@ impl Key {
         }
     }
 
-    /// A cursor of another list may hold another kind of key.
+    /// Whoever makes a cursor up may write another kind of key, or one that no row can have.
     fn fits(&self, column: impl ColumnTrait) -> bool {
         let def = column.def();
         match def.get_column_type() {
             ColumnType::Uuid => matches!(self, Self::Id(_)),
-            ColumnType::TimestampWithTimeZone => matches!(self, Self::Milliseconds(_)),
+            ColumnType::TimestampWithTimeZone => matches!(self, Self::Milliseconds(at) if TIMES.contains(at)),
             ColumnType::BigInteger => matches!(self, Self::Number(_)),
             _ => matches!(self, Self::Text(text) if !text.contains('\0')),
         }

@@ -3,10 +3,11 @@
 use chrono::{DateTime, Utc};
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel,
-    PaginatorTrait, QueryFilter, QueryOrder,
+    PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
 };
+use uuid::Uuid;
 
-use super::entity::{personal_access_token, project, project_member, user};
+use super::entity::{application, personal_access_token, project, project_member, user};
 use super::paging::{By, page};
 use super::{Hold, Tx, scope};
 use crate::domain::access::{Role, Scope};
@@ -193,6 +194,17 @@ pub async fn users(db: &impl ConnectionTrait, request: &PageRequest) -> Result<P
     page(db, user::Entity::find(), by, request).await
 }
 
+/// The oldest administrator who may sign in.
+pub async fn first_administrator(db: &impl ConnectionTrait) -> Result<Option<User>> {
+    let oldest = user::Entity::find()
+        .filter(user::Column::Administrator.eq(true))
+        .filter(user::Column::DisabledAt.is_null())
+        .order_by_asc(user::Column::Id)
+        .one(db)
+        .await?;
+    Ok(oldest.map(Into::into))
+}
+
 /// The administrators who may sign in. They are held: while the transaction runs, none of them
 /// stops being one.
 pub async fn hold_administrators(tx: &Tx) -> Result<Vec<UserId>> {
@@ -311,10 +323,19 @@ fn project_row(project: &Project) -> project::ActiveModel {
     .reset_all()
 }
 
-/// Deletes a project with everything in it.
+/// Deletes a project with everything in it, queued work included, as deleting each of its
+/// applications would.
 pub async fn delete_project(db: &impl ConnectionTrait, id: ProjectId) -> Result<()> {
+    let applications: Vec<Uuid> = application::Entity::find()
+        .select_only()
+        .column(application::Column::Id)
+        .filter(application::Column::ProjectId.eq(id.0))
+        .into_tuple()
+        .all(db)
+        .await?;
+    super::delivery::delete_of_applications(db, &applications).await?;
     project::Entity::delete_by_id(id.0).exec(db).await?;
-    Ok(())
+    super::delivery::delete_of_applications(db, &applications).await
 }
 
 /// The project of that id in `scope`.

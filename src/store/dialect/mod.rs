@@ -5,6 +5,13 @@
 //! the text of a statement then never depends on the number of rows, it is prepared once, and
 //! one statement serves a whole batch. In such lists ids are 32 hexadecimal digits and times
 //! are RFC 3339, in the form in which the driver stores them on SQLite.
+//!
+//! # Locks on PostgreSQL
+//!
+//! A statement that changes many rows which others may be changing locks them first, in the order
+//! of their ids (`held`): an `UPDATE` alone locks in whatever order its plan finds them. And a
+//! transaction locks work before occurrences. So two batches wait for each other in one
+//! direction only, and nobody is the victim of a deadlock.
 
 mod queue;
 mod schedule;
@@ -12,8 +19,10 @@ mod schedule;
 pub(super) use queue::*;
 pub(super) use schedule::*;
 
+use std::borrow::Cow;
+
 use chrono::{DateTime, SecondsFormat, Utc};
-use sea_orm::sea_query::{Expr, ExprTrait, Func, LikeExpr, SimpleExpr};
+use sea_orm::sea_query::{Expr, SimpleExpr};
 use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, FromQueryResult, Statement, Value};
 use serde_json::json;
 use uuid::Uuid;
@@ -80,18 +89,27 @@ pub(super) fn time(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::AutoSi, false)
 }
 
-/// Rows whose `column` holds `text`, whatever the case; `%` and `_` stand for themselves.
+/// Rows whose `column` holds `text`, whatever the case, as far as the database knows cases: SQLite
+/// those of ASCII, PostgreSQL those of its locale. `%` and `_` stand for themselves.
 pub(super) fn contains(column: impl ColumnTrait, text: &str) -> SimpleExpr {
     let mut pattern = String::with_capacity(text.len() + 2);
     pattern.push('%');
-    for character in text.to_lowercase().chars() {
+    for character in text.chars() {
         if matches!(character, '%' | '_' | '\\') {
             pattern.push('\\');
         }
         pattern.push(character);
     }
     pattern.push('%');
-    Expr::expr(Func::lower(column.into_expr())).like(LikeExpr::new(pattern).escape('\\'))
+    // Both sides by the database: this program knows more cases than it, and would miss a text
+    // that is written exactly so.
+    let sides = [column.into_expr().into(), Expr::value(pattern)];
+    Expr::cust_with_exprs(r"lower($1) LIKE lower($2) ESCAPE '\'", sides)
+}
+
+/// A text as both databases can store it: PostgreSQL has no place for the null character.
+pub(super) fn storable(text: &str) -> Cow<'_, str> {
+    if text.contains('\0') { text.replace('\0', "\u{FFFD}").into() } else { text.into() }
 }
 
 /// Held until the transaction ends, so that processes that start at once migrate in turn.

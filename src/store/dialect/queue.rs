@@ -88,14 +88,19 @@ pub(in crate::store) const FINISH: Sql = Sql {
             retry_count = r.value ->> 'retry_count', last_error = r.value ->> 'last_error',
             lease_token = NULL, lease_until = NULL, updated_at = $2
         FROM json_each($1) r
-        WHERE id = unhex(r.value ->> 'id') AND lease_token = unhex(r.value ->> 'lease_token')
+        WHERE scheduled_action.id = unhex(r.value ->> 'id') AND lease_token = unhex(r.value ->> 'lease_token')
         RETURNING id",
-    postgres: "UPDATE scheduled_action a SET status = r.status, execute_at = r.execute_at,
+    postgres: "WITH r AS (SELECT * FROM json_to_recordset($1::json) AS r(id uuid,
+            lease_token uuid, status text, execute_at timestamptz, executed_at timestamptz,
+            retry_count int, last_error text)),
+        held AS MATERIALIZED (SELECT a.id FROM scheduled_action a
+            JOIN r ON r.id = a.id AND r.lease_token = a.lease_token
+            ORDER BY a.id FOR UPDATE OF a)
+        UPDATE scheduled_action a SET status = r.status, execute_at = r.execute_at,
             executed_at = r.executed_at, retry_count = r.retry_count, last_error = r.last_error,
             lease_token = NULL, lease_until = NULL, updated_at = $2
-        FROM json_to_recordset($1::json) AS r(id uuid, lease_token uuid, status text,
-            execute_at timestamptz, executed_at timestamptz, retry_count int, last_error text)
-        WHERE a.id = r.id AND a.lease_token = r.lease_token
+        FROM held h JOIN r ON r.id = h.id
+        WHERE a.id = h.id AND a.lease_token = r.lease_token
         RETURNING a.id",
 };
 
@@ -118,16 +123,36 @@ pub(in crate::store) const REAP: Sql = Sql {
         RETURNING a.*",
 };
 
+/// Cancels the open work of a trigger's pending occurrences. `$1` trigger, `$2` reason, `$3` now.
+pub(in crate::store) const CANCEL_TRIGGER_ACTIONS: Sql = Sql {
+    sqlite: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2, executed_at = $3,
+            lease_token = NULL, lease_until = NULL, updated_at = $3
+        WHERE trigger_occurrence_id IN (
+                SELECT id FROM trigger_occurrence WHERE trigger_id = $1 AND status = 'pending')
+            AND status IN ('pending', 'processing')",
+    postgres: "WITH held AS MATERIALIZED (SELECT a.id FROM trigger_occurrence o
+            JOIN scheduled_action a ON a.trigger_occurrence_id = o.id
+            WHERE o.trigger_id = $1 AND o.status = 'pending'
+                AND a.status IN ('pending', 'processing')
+            ORDER BY a.id FOR UPDATE OF a)
+        UPDATE scheduled_action a SET status = 'cancelled', last_error = $2, executed_at = $3,
+            lease_token = NULL, lease_until = NULL, updated_at = $3
+        FROM held h WHERE a.id = h.id AND a.status IN ('pending', 'processing')",
+};
+
 /// Cancels open work of occurrences. `$1` occurrence ids, `$2` reason, `$3` now.
 pub(in crate::store) const CANCEL_ACTIONS: Sql = Sql {
     sqlite: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2, executed_at = $3,
             lease_token = NULL, lease_until = NULL, updated_at = $3
         WHERE trigger_occurrence_id IN (SELECT unhex(value) FROM json_each($1))
             AND status IN ('pending', 'processing')",
-    postgres: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2,
-            executed_at = $3, lease_token = NULL, lease_until = NULL, updated_at = $3
-        WHERE trigger_occurrence_id IN (SELECT x::uuid FROM json_array_elements_text($1::json) x)
-            AND status IN ('pending', 'processing')",
+    postgres: "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
+            WHERE trigger_occurrence_id
+                    IN (SELECT x::uuid FROM json_array_elements_text($1::json) x)
+                AND status IN ('pending', 'processing') ORDER BY id FOR UPDATE)
+        UPDATE scheduled_action a SET status = 'cancelled', last_error = $2, executed_at = $3,
+            lease_token = NULL, lease_until = NULL, updated_at = $3
+        FROM held h WHERE a.id = h.id AND a.status IN ('pending', 'processing')",
 };
 
 /// Cancels open work of a backend. Answers the occurrences it was for. `$1` backend,
@@ -137,18 +162,23 @@ pub(in crate::store) const CANCEL_BACKEND_ACTIONS: Sql = Sql {
             lease_token = NULL, lease_until = NULL, updated_at = $3
         WHERE backend_id = $1 AND status IN ('pending', 'processing')
         RETURNING trigger_occurrence_id AS id",
-    postgres: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2,
-            executed_at = $3, lease_token = NULL, lease_until = NULL, updated_at = $3
-        WHERE backend_id = $1 AND status IN ('pending', 'processing')
-        RETURNING trigger_occurrence_id AS id",
+    postgres: "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
+            WHERE backend_id = $1 AND status IN ('pending', 'processing')
+            ORDER BY id FOR UPDATE)
+        UPDATE scheduled_action a SET status = 'cancelled', last_error = $2, executed_at = $3,
+            lease_token = NULL, lease_until = NULL, updated_at = $3
+        FROM held h WHERE a.id = h.id AND a.status IN ('pending', 'processing')
+        RETURNING a.trigger_occurrence_id AS id",
 };
 
 /// Makes a backend's waiting deliveries due. `$1` backend, `$2` now.
 pub(in crate::store) const WAKE_LANE: Sql = Sql {
     sqlite: "UPDATE scheduled_action SET execute_at = $2, updated_at = $2
         WHERE lane = $1 AND status = 'pending' AND execute_at > $2",
-    postgres: "UPDATE scheduled_action SET execute_at = $2, updated_at = $2
-        WHERE lane = $1 AND status = 'pending' AND execute_at > $2",
+    postgres: "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
+            WHERE lane = $1 AND status = 'pending' AND execute_at > $2 ORDER BY id FOR UPDATE)
+        UPDATE scheduled_action a SET execute_at = $2, updated_at = $2
+        FROM held h WHERE a.id = h.id AND a.status = 'pending' AND a.execute_at > $2",
 };
 
 /// Writes log rows. `$1` rows.

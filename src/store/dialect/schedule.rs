@@ -26,7 +26,7 @@ pub(in crate::store) const DUE_TRIGGERS: Sql = Sql {
 pub(in crate::store) const MOVE_WINDOWS: Sql = Sql {
     sqlite: r#"UPDATE "trigger" SET
             evaluated_at = r.value ->> 'evaluated_at', next_fire_at = r.value ->> 'next_fire_at'
-        FROM json_each($1) r WHERE id = unhex(r.value ->> 'id')"#,
+        FROM json_each($1) r WHERE "trigger".id = unhex(r.value ->> 'id')"#,
     postgres: r#"UPDATE "trigger" t SET evaluated_at = r.evaluated_at, next_fire_at = r.next_fire_at
         FROM json_to_recordset($1::json)
             AS r(id uuid, evaluated_at timestamptz, next_fire_at timestamptz)
@@ -38,23 +38,24 @@ pub(in crate::store) const MOVE_WINDOWS: Sql = Sql {
 pub(in crate::store) const INSERT_OCCURRENCES: Sql = Sql {
     sqlite: "INSERT INTO trigger_occurrence (id, trigger_id, application_id, scheduled_at,
             origin, status, reason, occurrences, until_at, payload, deliveries,
-            next_attempt_at, created_at, finished_at)
+            fan_out_attempts, next_attempt_at, created_at, finished_at)
         SELECT unhex(value ->> 'id'), unhex(value ->> 'trigger_id'),
             unhex(value ->> 'application_id'), value ->> 'scheduled_at', value ->> 'origin',
             value ->> 'status', value ->> 'reason', value ->> 'occurrences',
             value ->> 'until_at', value -> 'payload', value ->> 'deliveries',
-            value ->> 'next_attempt_at', value ->> 'created_at', value ->> 'finished_at'
+            value ->> 'fan_out_attempts', value ->> 'next_attempt_at', value ->> 'created_at', value ->> 'finished_at'
         FROM json_each($1) WHERE true
         ON CONFLICT (trigger_id, scheduled_at) DO NOTHING RETURNING id",
     postgres: "INSERT INTO trigger_occurrence (id, trigger_id, application_id, scheduled_at,
             origin, status, reason, occurrences, until_at, payload, deliveries,
-            next_attempt_at, created_at, finished_at)
+            fan_out_attempts, next_attempt_at, created_at, finished_at)
         SELECT id, trigger_id, application_id, scheduled_at, origin, status, reason,
-            occurrences, until_at, payload, deliveries, next_attempt_at, created_at, finished_at
+            occurrences, until_at, payload, deliveries, fan_out_attempts, next_attempt_at,
+            created_at, finished_at
         FROM json_to_recordset($1::json) AS r(id uuid, trigger_id uuid, application_id uuid,
             scheduled_at timestamptz, origin text, status text, reason text, occurrences int,
-            until_at timestamptz, payload jsonb, deliveries int, next_attempt_at timestamptz,
-            created_at timestamptz, finished_at timestamptz)
+            until_at timestamptz, payload jsonb, deliveries int, fan_out_attempts int,
+            next_attempt_at timestamptz, created_at timestamptz, finished_at timestamptz)
         ON CONFLICT (trigger_id, scheduled_at) DO NOTHING RETURNING id",
 };
 
@@ -75,7 +76,7 @@ pub(in crate::store) const UPDATE_WAITING: Sql = Sql {
             fan_out_attempts = r.value ->> 'fan_out_attempts',
             next_attempt_at = r.value ->> 'next_attempt_at',
             finished_at = r.value ->> 'finished_at'
-        FROM json_each($1) r WHERE id = unhex(r.value ->> 'id')",
+        FROM json_each($1) r WHERE trigger_occurrence.id = unhex(r.value ->> 'id')",
     postgres: "UPDATE trigger_occurrence o SET status = r.status, reason = r.reason,
             deliveries = r.deliveries, fan_out_attempts = r.fan_out_attempts,
             next_attempt_at = r.next_attempt_at, finished_at = r.finished_at
@@ -107,9 +108,14 @@ pub(in crate::store) const SETTLE_OCCURRENCES: Sql = Sql {
             finished_at = CASE
                 WHEN delivered + failed + (r.value ->> 'delivered') + (r.value ->> 'failed')
                     >= deliveries THEN $2 END
-        FROM json_each($1) r WHERE id = unhex(r.value ->> 'id') AND status = 'pending'
+        FROM json_each($1) r
+        WHERE trigger_occurrence.id = unhex(r.value ->> 'id') AND status = 'pending'
         RETURNING id, application_id, status, created_at, scheduled_at",
-    postgres: "UPDATE trigger_occurrence o SET
+    postgres: "WITH r AS (
+            SELECT * FROM json_to_recordset($1::json) AS r(id uuid, delivered int, failed int)),
+        held AS MATERIALIZED (SELECT o.id FROM trigger_occurrence o JOIN r ON r.id = o.id
+            WHERE o.status = 'pending' ORDER BY o.id FOR UPDATE OF o)
+        UPDATE trigger_occurrence o SET
             delivered = o.delivered + r.delivered, failed = o.failed + r.failed,
             status = CASE
                 WHEN o.delivered + o.failed + r.delivered + r.failed < o.deliveries THEN o.status
@@ -119,20 +125,22 @@ pub(in crate::store) const SETTLE_OCCURRENCES: Sql = Sql {
             finished_at = CASE
                 WHEN o.delivered + o.failed + r.delivered + r.failed >= o.deliveries
                     THEN $2::timestamptz END
-        FROM json_to_recordset($1::json) AS r(id uuid, delivered int, failed int)
-        WHERE o.id = r.id AND o.status = 'pending'
+        FROM held h JOIN r ON r.id = h.id
+        WHERE o.id = h.id AND o.status = 'pending'
         RETURNING o.id, o.application_id, o.status, o.created_at, o.scheduled_at",
 };
 
-/// Ends the pending occurrences of a trigger. Answers their ids. `$1` trigger, `$2` reason,
-/// `$3` now.
+/// Ends the pending occurrences of a trigger; what has not been delivered of them counts as
+/// failed. Answers their ids. `$1` trigger, `$2` reason, `$3` now.
 pub(in crate::store) const CANCEL_OCCURRENCES: Sql = Sql {
     sqlite: "UPDATE trigger_occurrence SET status = 'cancelled', reason = $2, finished_at = $3,
-            next_attempt_at = NULL
+            next_attempt_at = NULL, failed = deliveries - delivered
         WHERE trigger_id = $1 AND status = 'pending' RETURNING id",
-    postgres: "UPDATE trigger_occurrence SET status = 'cancelled', reason = $2, finished_at = $3,
-            next_attempt_at = NULL
-        WHERE trigger_id = $1 AND status = 'pending' RETURNING id",
+    postgres: "WITH held AS MATERIALIZED (SELECT id FROM trigger_occurrence
+            WHERE trigger_id = $1 AND status = 'pending' ORDER BY id FOR UPDATE)
+        UPDATE trigger_occurrence o SET status = 'cancelled', reason = $2, finished_at = $3,
+            next_attempt_at = NULL, failed = o.deliveries - o.delivered
+        FROM held h WHERE o.id = h.id AND o.status = 'pending' RETURNING o.id",
 };
 
 /// How many triggers are enabled.
@@ -141,18 +149,17 @@ pub(in crate::store) const ACTIVE_TRIGGERS: Sql = Sql {
     postgres: r#"SELECT count(*) AS n FROM "trigger" WHERE next_fire_at IS NOT NULL"#,
 };
 
-/// The earliest time at which there is anything to do; none when there is nothing.
+/// The earliest due time of triggers, of pending work and of waiting occurrences; each none when
+/// there is nothing.
 pub(in crate::store) const NEXT_DUE: Sql = Sql {
-    sqlite: r#"SELECT min(at) AS at FROM (
-        SELECT min(next_fire_at) AS at FROM "trigger" WHERE next_fire_at IS NOT NULL
-        UNION ALL
-        SELECT min(execute_at) FROM scheduled_action WHERE status = 'pending'
-        UNION ALL
-        SELECT min(next_attempt_at) FROM trigger_occurrence WHERE next_attempt_at IS NOT NULL)"#,
-    postgres: r#"SELECT min(at) AS at FROM (
-        SELECT min(next_fire_at) AS at FROM "trigger" WHERE next_fire_at IS NOT NULL
-        UNION ALL
-        SELECT min(execute_at) FROM scheduled_action WHERE status = 'pending'
-        UNION ALL
-        SELECT min(next_attempt_at) FROM trigger_occurrence WHERE next_attempt_at IS NOT NULL) n"#,
+    sqlite: r#"SELECT
+        (SELECT min(next_fire_at) FROM "trigger" WHERE next_fire_at IS NOT NULL) AS trigger_at,
+        (SELECT min(execute_at) FROM scheduled_action WHERE status = 'pending') AS action_at,
+        (SELECT min(next_attempt_at) FROM trigger_occurrence
+            WHERE next_attempt_at IS NOT NULL) AS waiting_at"#,
+    postgres: r#"SELECT
+        (SELECT min(next_fire_at) FROM "trigger" WHERE next_fire_at IS NOT NULL) AS trigger_at,
+        (SELECT min(execute_at) FROM scheduled_action WHERE status = 'pending') AS action_at,
+        (SELECT min(next_attempt_at) FROM trigger_occurrence
+            WHERE next_attempt_at IS NOT NULL) AS waiting_at"#,
 };

@@ -1,0 +1,291 @@
+//! The driver: calls the executor's steps at the right moments, until it is told to stop.
+//!
+//! It sleeps to the instant at which something is due, so that a per-second trigger is on time
+//! without anyone tuning an interval, and never longer than `cron.trigger_check_interval`: then
+//! it looks, whether a hint came or not. While the database is away it tries again, ever less
+//! often, and loses nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::attempt::Done;
+use super::status::SKEW_MAX;
+use super::Executor;
+use crate::domain::delivery::ActionStatus;
+use crate::error::Result;
+use crate::store::executor::{NextDue, next_due};
+
+/// The most that is recorded in one transaction.
+const FINISH_BATCH: usize = 1_000;
+/// How long a small batch of ended work waits for more.
+const LINGER: Duration = Duration::from_millis(4);
+/// A batch of this size waits for nothing.
+const FULL_ENOUGH: usize = 100;
+/// How long the driver waits when there is due work that it may not take now.
+const BLOCKED: Duration = Duration::from_millis(250);
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// What is done now and then rather than when something is due.
+struct Chores {
+    report: Every,
+    observe: Every,
+    skew: Every,
+    retain: Every,
+    reap: Every,
+    look: Every,
+}
+
+struct Every {
+    interval: chrono::Duration,
+    last: Option<DateTime<Utc>>,
+}
+
+impl Every {
+    fn new(interval: Duration) -> Self {
+        Self { interval: crate::app::span(interval), last: None }
+    }
+
+    /// Whether it is time; if so, it has now happened. A clock that was set back makes it time.
+    fn is_due(&mut self, now: DateTime<Utc>) -> bool {
+        let due = self.last.is_none_or(|last| now >= last + self.interval || now < last);
+        if due {
+            self.last = Some(now);
+        }
+        due
+    }
+}
+
+impl Chores {
+    fn new(executor: &Executor) -> Self {
+        let config = &executor.app.config;
+        Self {
+            report: Every::new(Duration::from_secs(10)),
+            observe: Every::new(Duration::from_secs(15)),
+            skew: Every::new(Duration::from_secs(60)),
+            retain: Every::new(Duration::from_secs(600)),
+            reap: Every::new(config.dispatch.lease / 6),
+            look: Every::new(config.cron.trigger_check_interval),
+        }
+    }
+}
+
+/// A running executor.
+struct Driver {
+    executor: Arc<Executor>,
+    chores: Chores,
+    done: mpsc::UnboundedSender<Done>,
+    workers: TaskTracker,
+    skew: chrono::Duration,
+    /// What is due when, unless it has to be asked for.
+    known: Option<NextDue>,
+}
+
+/// Runs `executor` until `stop`, then ends what is in flight within the configured grace, gives
+/// back what it held, and returns.
+pub async fn run(executor: Arc<Executor>, stop: CancellationToken) {
+    let (done, ended) = mpsc::unbounded_channel();
+    let finisher = tokio::spawn(finish_all(executor.clone(), ended));
+    let grace = executor.app.config.shutdown.grace;
+    let mut driver = Driver {
+        chores: Chores::new(&executor),
+        workers: TaskTracker::new(),
+        skew: chrono::Duration::zero(),
+        known: None,
+        executor,
+        done,
+    };
+    tokio::select! {
+        () = driver.drive(&stop) => {}
+        () = async { stop.cancelled().await; rest_for(grace).await } => {}
+    }
+    driver.stop(finisher).await;
+}
+
+impl Driver {
+    async fn drive(&mut self, stop: &CancellationToken) {
+        let mut pause = FIRST_PAUSE;
+        while !stop.is_cancelled() {
+            match self.step().await {
+                Ok(wait) => {
+                    pause = FIRST_PAUSE;
+                    self.rest(wait, stop).await;
+                }
+                Err(error) => {
+                    tracing::error!(error = &error as &dyn std::error::Error, "the executor can't work, and tries again");
+                    self.known = None;
+                    rest_for(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// Does what is due, once, and says how long there is nothing to do.
+    async fn step(&mut self) -> Result<Duration> {
+        let executor = self.executor.clone();
+        let now = executor.clock().now();
+        self.chores(now).await?;
+        if self.skew.abs() > SKEW_MAX {
+            return Ok(Duration::from_secs(1));
+        }
+        let due = match self.known.take() {
+            Some(known) => known,
+            None => next_due(executor.app.store.read()).await?,
+        };
+        let is_due = |at: Option<DateTime<Utc>>| at.is_some_and(|at| at <= now);
+        let mut did = 0;
+        if self.chores.look.is_due(now) || is_due(due.trigger_at) {
+            did += executor.pass(now, self.room()).await?.triggers;
+            executor.app.metrics.passed(now);
+        }
+        if is_due(due.waiting_at) {
+            did += executor.fan_out_waiting(now).await?;
+        }
+        if is_due(due.action_at) && executor.lanes.queued() <= self.batch() {
+            did += executor.claim(now, self.batch() as u64).await?;
+        }
+        self.start();
+        if did > 0 {
+            return Ok(Duration::ZERO);
+        }
+        let blocked = is_due(due.earliest());
+        self.known = (!blocked).then_some(due);
+        Ok(self.until(due, now, blocked))
+    }
+
+    /// How long until something else is due. Due work that could not be taken, because others
+    /// have it or its backends have enough, is looked at again soon.
+    fn until(&self, due: NextDue, asked: DateTime<Utc>, blocked: bool) -> Duration {
+        let longest = self.executor.app.config.cron.trigger_check_interval;
+        let longest = if blocked { BLOCKED.min(longest) } else { longest };
+        let next = [due.trigger_at, due.action_at, due.waiting_at];
+        let next = next.into_iter().flatten().filter(|at| *at > asked).min();
+        let wait = next.map(|next| (next - self.executor.clock().now()).to_std());
+        wait.map_or(longest, |wait| wait.unwrap_or_default().min(longest))
+    }
+
+    fn batch(&self) -> usize {
+        usize::try_from(self.executor.app.config.dispatch.batch_size).unwrap_or(usize::MAX)
+    }
+
+    /// How much more the executor may hold.
+    fn room(&self) -> usize {
+        (2 * self.batch()).saturating_sub(self.executor.lanes.queued())
+    }
+
+    async fn chores(&mut self, now: DateTime<Utc>) -> Result<()> {
+        if self.chores.skew.is_due(now) {
+            self.skew = self.executor.measure_skew().await?;
+            if self.skew.abs() > SKEW_MAX {
+                tracing::error!(skew_ms = self.skew.num_milliseconds(), "this machine's clock and the database's differ by more than 5 s; this executor does nothing until they agree");
+                self.chores.skew.last = None;
+            }
+        }
+        if self.chores.report.is_due(now) {
+            self.executor.report(now, self.skew, false).await?;
+        }
+        if self.chores.observe.is_due(now) {
+            self.executor.observe().await?;
+        }
+        if self.chores.reap.is_due(now) {
+            self.executor.reap(now).await?;
+        }
+        if self.chores.retain.is_due(now) {
+            self.executor.retain(now).await?;
+        }
+        Ok(())
+    }
+
+    /// Starts as many workers as there are free slots and held deliveries.
+    fn start(&self) {
+        let lanes = &self.executor.lanes;
+        for _ in 0..lanes.free().min(lanes.queued()) {
+            let (executor, done) = (self.executor.clone(), self.done.clone());
+            self.workers.spawn(async move {
+                while let Some(work) = executor.lanes.next(executor.clock().now()) {
+                    let ended = executor.perform(work).await;
+                    if done.send(ended).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    }
+
+    /// Waits until something is due or changes. What is known of what is due stays known only
+    /// when the time itself ends the wait.
+    async fn rest(&mut self, wait: Duration, stop: &CancellationToken) {
+        if wait.is_zero() {
+            tokio::task::yield_now().await;
+            return;
+        }
+        tokio::select! {
+            () = rest_for(wait) => {}
+            () = self.executor.app.wake.near().notified() => self.known = None,
+            () = self.executor.lanes.room.notified() => self.known = None,
+            () = stop.cancelled() => {}
+        }
+    }
+
+    async fn stop(self, finisher: tokio::task::JoinHandle<()>) {
+        let Self { executor, done, workers, skew, .. } = self;
+        for work in executor.lanes.drain() {
+            let finished = super::verdict::given_back(&work.claimed);
+            let at = executor.clock().now();
+            let _ = done.send(Done { claimed: work.claimed, finished, attempt: None, at });
+        }
+        drop(done);
+        workers.close();
+        let grace = executor.app.config.shutdown.grace;
+        let ended = tokio::time::timeout(grace, async {
+            workers.wait().await;
+            let _ = finisher.await;
+            executor.report(executor.clock().now(), skew, true).await
+        });
+        match ended.await {
+            Ok(Ok(())) => tracing::info!("the executor ended; nothing is left in flight"),
+            Ok(Err(error)) => tracing::warn!(%error, "the executor ended, but could not say so"),
+            Err(_) => tracing::warn!(
+                in_flight = executor.lanes.in_flight(),
+                "the executor was ended with work in flight; it is taken over when its lease ends"
+            ),
+        }
+    }
+}
+
+/// Records ended work, in batches, until there is none and no more can come.
+async fn finish_all(executor: Arc<Executor>, mut ended: mpsc::UnboundedReceiver<Done>) {
+    let mut batch = Vec::with_capacity(FINISH_BATCH);
+    while ended.recv_many(&mut batch, FINISH_BATCH).await > 0 {
+        if batch.len() < FULL_ENOUGH {
+            rest_for(LINGER).await;
+            while batch.len() < FINISH_BATCH
+                && let Ok(more) = ended.try_recv()
+            {
+                batch.push(more);
+            }
+        }
+        let mut pause = FIRST_PAUSE;
+        while let Err(error) = executor.finish(&batch).await {
+            tracing::error!(error = &error as &dyn std::error::Error, deliveries = batch.len(), "what came of deliveries can't be recorded, and is tried again");
+            rest_for(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+        let to_be_tried_again = |done: &Done| done.finished.status == ActionStatus::Pending;
+        if batch.iter().any(to_be_tried_again) {
+            executor.app.wake.hint_near();
+        }
+        batch.clear();
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the driver is what waits")]
+async fn rest_for(duration: Duration) {
+    tokio::time::sleep(duration).await;
+}

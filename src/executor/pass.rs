@@ -1,0 +1,207 @@
+//! A pass: due triggers become occurrences and deliveries, in one transaction with the windows.
+
+use chrono::{DateTime, Utc};
+use serde_json::json;
+
+use super::{BATCH, Executor};
+use crate::domain::cron::Schedule;
+use crate::domain::delivery::{ActionStatus, Delivery};
+use crate::domain::fan_out::fan_out;
+use crate::domain::id::OccurrenceId;
+use crate::domain::trigger::{Occurrence, OccurrenceStatus, Origin, Payload, Trigger};
+use crate::domain::window::{self, Evaluation, Skipped};
+use crate::error::Result;
+use crate::store::executor::{self, Claimed, Lease, NewLog, Window};
+
+/// A transaction takes no further trigger once it has made so many deliveries.
+const DELIVERIES_PER_TRANSACTION: usize = 5_000;
+
+/// What a pass did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PassReport {
+    /// Triggers evaluated. Less than was due when another executor had them, or when the batch
+    /// was full: then the next pass takes the rest.
+    pub triggers: usize,
+    /// Occurrences made, those recorded as skipped included.
+    pub occurrences: usize,
+    /// Deliveries made.
+    pub deliveries: usize,
+}
+
+/// What a pass is about to write.
+#[derive(Default)]
+struct Plan {
+    occurrences: Vec<Occurrence>,
+    deliveries: Vec<Delivery>,
+    windows: Vec<Window>,
+}
+
+impl Executor {
+    /// Evaluates triggers that are due at `now`, one batch of them. Up to `room` of the deliveries
+    /// are held by this executor from birth. Repeating a pass makes nothing twice.
+    pub async fn pass(&self, now: DateTime<Utc>, room: usize) -> Result<PassReport> {
+        let tx = self.app.store.begin().await?;
+        let due = executor::due_triggers(&*tx, now, BATCH).await?;
+        if due.is_empty() {
+            return Ok(PassReport::default());
+        }
+        let backends = self.active(&tx, due.iter().map(|t| t.application_id), now).await?;
+        let mut plan = Plan::default();
+        for trigger in &due {
+            let active = backends.get(&trigger.application_id).map_or(&[][..], Vec::as_slice);
+            self.plan(&mut plan, trigger, active, now);
+            if plan.deliveries.len() >= DELIVERIES_PER_TRANSACTION {
+                break;
+            }
+        }
+        let written = executor::insert_occurrences(&*tx, &plan.occurrences).await?;
+        plan.deliveries.retain(|delivery| written.contains(&delivery.occurrence_id));
+        let (lease, deliveries) = self.lease_some(plan.deliveries, room, now);
+        executor::insert_deliveries(&*tx, &deliveries).await?;
+        executor::move_windows(&*tx, &plan.windows).await?;
+        let skipped = |new: &&Occurrence| new.status == OccurrenceStatus::Skipped;
+        let skipped: Vec<_> = plan.occurrences.iter().filter(skipped).collect();
+        let logs: Vec<_> = skipped.iter().map(|skipped| log(skipped, now)).collect();
+        executor::insert_logs(&*tx, &logs).await?;
+        tx.commit_unaudited().await?;
+        let report = PassReport {
+            triggers: plan.windows.len(),
+            occurrences: written.len(),
+            deliveries: deliveries.len(),
+        };
+        self.count_pass(&deliveries, &skipped);
+        let held = deliveries.into_iter().filter(|(_, leased)| leased.is_some());
+        let held = held.map(|(delivery, _)| Claimed { delivery, lease }).collect();
+        self.hold(held, now).await?;
+        Ok(report)
+    }
+
+    fn plan(
+        &self,
+        plan: &mut Plan,
+        trigger: &Trigger,
+        active: &[crate::domain::id::BackendId],
+        now: DateTime<Utc>,
+    ) {
+        let schedule = Schedule::parse(&trigger.cron_expression);
+        let zone = self.app.zone_of(trigger.time_zone.as_deref());
+        let (Ok(schedule), Ok(zone)) = (schedule, zone) else {
+            tracing::error!(trigger = %trigger.id, expression = %trigger.cron_expression, "the stored schedule can't be read; the trigger does not fire until it is saved anew");
+            let (trigger_id, evaluated_at) = (trigger.id, trigger.evaluated_at);
+            plan.windows.push(Window { trigger_id, evaluated_at, next_fire_at: None });
+            return;
+        };
+        let limits = self.app.window_limits();
+        let evaluation = window::evaluate(trigger, (&schedule, &zone), now, &limits);
+        let Evaluation { fire, skipped, evaluated_at, next_fire_at } = evaluation;
+        for at in fire {
+            let mut occurrence = new(trigger, at, now);
+            let policy = (&self.policy(), self.jitter());
+            plan.deliveries.extend(fan_out(&mut occurrence, active, now, policy));
+            plan.occurrences.push(occurrence);
+        }
+        plan.occurrences.extend(skipped.iter().map(|run| not_fired(trigger, run, now)));
+        plan.windows.push(Window { trigger_id: trigger.id, evaluated_at, next_fire_at });
+    }
+
+    /// Puts the first `room` deliveries under a lease of this executor.
+    fn lease_some(
+        &self,
+        deliveries: Vec<Delivery>,
+        room: usize,
+        now: DateTime<Utc>,
+    ) -> (Lease, Vec<(Delivery, Option<Lease>)>) {
+        let lease = self.lease(now);
+        let leased = deliveries.into_iter().enumerate().map(|(index, mut delivery)| {
+            if index >= room {
+                return (delivery, None);
+            }
+            delivery.status = ActionStatus::Processing;
+            (delivery, Some(lease))
+        });
+        (lease, leased.collect())
+    }
+
+    fn count_pass(&self, deliveries: &[(Delivery, Option<Lease>)], skipped: &[&Occurrence]) {
+        let metrics = &self.app.metrics;
+        let mut queued = std::collections::BTreeMap::<_, u64>::new();
+        for (delivery, _) in deliveries {
+            *queued.entry(delivery.application_id).or_default() += 1;
+        }
+        for (application, count) in queued {
+            metrics.queued(application, count);
+        }
+        for run in skipped {
+            let reason = skip_reason(run);
+            metrics.occurrences_skipped(reason, u64::try_from(run.occurrences).unwrap_or(0));
+            tracing::warn!(trigger = %run.trigger_id, reason, count = run.occurrences, "occurrences were recorded and not delivered");
+        }
+    }
+}
+
+fn new(trigger: &Trigger, at: DateTime<Utc>, now: DateTime<Utc>) -> Occurrence {
+    Occurrence {
+        id: OccurrenceId::new(),
+        trigger_id: trigger.id,
+        application_id: trigger.application_id,
+        scheduled_at: at,
+        until_at: None,
+        occurrences: 1,
+        origin: Origin::Schedule,
+        status: OccurrenceStatus::Pending,
+        reason: None,
+        payload: Payload::new(trigger, at),
+        deliveries: 0,
+        delivered: 0,
+        failed: 0,
+        fan_out_attempts: 0,
+        next_attempt_at: None,
+        created_at: now,
+        finished_at: None,
+    }
+}
+
+fn not_fired(trigger: &Trigger, run: &Skipped, now: DateTime<Utc>) -> Occurrence {
+    Occurrence {
+        until_at: Some(run.last),
+        occurrences: i32::try_from(run.count).unwrap_or(i32::MAX),
+        status: OccurrenceStatus::Skipped,
+        reason: Some(run.reason.as_str().to_owned()),
+        finished_at: Some(now),
+        ..new(trigger, run.first, now)
+    }
+}
+
+/// The reason of a skipped occurrence as one of a closed list.
+fn skip_reason(run: &Occurrence) -> &'static str {
+    use crate::domain::trigger::SkipReason;
+    [SkipReason::WindowCap, SkipReason::CatchUpWindow, SkipReason::CatchUpPolicy]
+        .into_iter()
+        .map(SkipReason::as_str)
+        .find(|reason| run.reason.as_deref() == Some(reason))
+        .unwrap_or("unknown")
+}
+
+fn log(run: &Occurrence, now: DateTime<Utc>) -> NewLog<'_> {
+    NewLog {
+        trigger_on: "trigger",
+        action_type: None,
+        action_config: Some(json!({
+            "occurrences": run.occurrences,
+            "from": run.scheduled_at,
+            "until": run.until_at,
+        })),
+        status: "skipped",
+        error_message: None,
+        trigger_id: run.trigger_id.0,
+        trigger_occurrence_id: run.id.0,
+        backend_id: None,
+        scheduled_action_id: None,
+        application_id: run.application_id.0,
+        attempt: None,
+        response_status: None,
+        duration_ms: None,
+        reason: run.reason.as_deref(),
+        created_date: now,
+    }
+}

@@ -1,0 +1,67 @@
+//! Retention: what is older than it is to be kept is deleted, in small batches.
+//!
+//! Each table is walked in the order of its key, which is the order of creation, and only as far
+//! as rows can be old enough: a sweep costs what there is to delete, not what there is.
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::Executor;
+use crate::error::Result;
+use crate::store::retention::{self, Kept, Table};
+
+/// What a sweep deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RetainReport {
+    /// Occurrences with their deliveries.
+    pub occurrences: u64,
+    /// Rows of the trigger log.
+    pub logs: u64,
+    /// Rows of the audit log.
+    pub audits: u64,
+}
+
+impl Executor {
+    /// Deletes all that is older than the configuration keeps.
+    pub async fn retain(&self, now: DateTime<Utc>) -> Result<RetainReport> {
+        let retention = &self.app.config.retention;
+        let since = |kept: Option<std::time::Duration>| kept.map(|kept| now - crate::app::span(kept));
+        let kept = Kept { well: since(retention.delivered), badly: since(retention.failed) };
+        let audit = since(retention.audit);
+        Ok(RetainReport {
+            occurrences: self.sweep(Table::Occurrences, kept).await?,
+            logs: self.sweep_logs(since(retention.log)).await?,
+            audits: self.sweep(Table::Audit, Kept { well: audit, badly: audit }).await?,
+        })
+    }
+
+    async fn sweep(&self, table: Table, kept: Kept) -> Result<u64> {
+        let (mut after, mut deleted) = (Uuid::nil(), 0);
+        loop {
+            let tx = self.app.store.begin().await?;
+            let batch = u64::from(self.app.config.retention.batch);
+            let swept = retention::sweep(&tx, table, kept, (after, batch)).await?;
+            tx.commit_unaudited().await?;
+            deleted += swept.deleted;
+            match swept.last {
+                Some(last) => after = last,
+                None => return Ok(deleted),
+            }
+        }
+    }
+
+    async fn sweep_logs(&self, since: Option<DateTime<Utc>>) -> Result<u64> {
+        let Some(since) = since else { return Ok(0) };
+        let batch = u64::from(self.app.config.retention.batch);
+        let mut total = 0;
+        loop {
+            let tx = self.app.store.begin().await?;
+            let deleted = retention::delete_logs(&tx, since, batch).await?;
+            tx.commit_unaudited().await?;
+            total += deleted;
+            if deleted < batch {
+                return Ok(total);
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What an executor tells of itself: to the database, and to whoever scrapes it.
+
+use chrono::{DateTime, Duration, Utc};
+
+use super::Executor;
+use crate::domain::executor::ExecutorInstance;
+use crate::error::Result;
+use crate::store::executor;
+
+/// A process whose clock differs more from the database's claims nothing.
+pub const SKEW_MAX: Duration = Duration::seconds(5);
+
+impl Executor {
+    /// Writes the executor's row: it was here at `now`, or, with `stopped`, it ended then.
+    pub async fn report(&self, now: DateTime<Utc>, skew: Duration, stopped: bool) -> Result<()> {
+        let instance = ExecutorInstance {
+            id: self.id,
+            host: host(),
+            process_id: i64::from(std::process::id()),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started_at: self.started_at,
+            last_pass_at: now,
+            in_flight: i32::try_from(self.lanes.in_flight()).unwrap_or(i32::MAX),
+            clock_skew_ms: i32::try_from(skew.num_milliseconds()).unwrap_or(i32::MAX),
+            stopped_at: stopped.then_some(now),
+        };
+        let tx = self.app.store.begin().await?;
+        executor::report(&*tx, &instance).await?;
+        tx.commit_unaudited().await
+    }
+
+    /// Sets the gauges that are read from the database: enabled triggers, waiting work.
+    pub async fn observe(&self) -> Result<()> {
+        let db = self.app.store.read();
+        let active = executor::active_triggers(db).await?;
+        self.app.metrics.set_active_triggers(u64::try_from(active).unwrap_or_default());
+        let waiting = executor::queue_depth(db).await?;
+        let waiting = waiting.into_iter().map(|(app, n)| (app, u64::try_from(n).unwrap_or(0)));
+        self.app.metrics.set_waiting(waiting);
+        Ok(())
+    }
+
+    /// How far this process's clock is ahead of the database's.
+    pub async fn measure_skew(&self) -> Result<Duration> {
+        let before = self.clock().now();
+        let Some(database) = executor::database_now(&self.app.store).await? else {
+            return Ok(Duration::zero());
+        };
+        let after = self.clock().now();
+        let skew = before + (after - before) / 2 - database;
+        self.app.metrics.set_clock_skew(skew);
+        Ok(skew)
+    }
+}
+
+/// The machine's name, as the kernel tells it.
+fn host() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map(|name| name.trim().to_owned())
+        .ok()
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "unknown".to_owned())
+}

@@ -1,0 +1,201 @@
+//! Claiming: how much, of whom, and that no two get the same.
+
+use std::collections::{HashMap, HashSet};
+
+use trigger_manager::domain::delivery::ActionStatus;
+use trigger_manager::domain::id::BackendId;
+use trigger_manager::store::executor::{self, Claim};
+use uuid::Uuid;
+
+use super::world::{World, asking, at, claim, lease, number, race};
+use crate::harness::TestStore;
+
+#[tokio::test]
+async fn a_claim_takes_no_more_than_asked_for_the_earliest_first() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    let backend = world.backend("backend").await;
+    let queued = world.queued(backend.id, 10).await;
+    let claimed = claim(&store, at(1000), 3, 1000).await;
+    let ids: HashSet<_> = claimed.iter().map(|one| one.delivery.id).collect();
+    assert_eq!(ids, queued[..3].iter().map(|one| one.id).collect());
+    assert_eq!(claim(&store, at(1000), 0, 1000).await, []);
+    assert_eq!(claim(&store, at(1000), 100, 1000).await.len(), 7);
+}
+
+#[tokio::test]
+async fn a_claimed_delivery_is_held_under_the_lease_and_otherwise_as_it_was() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    let backend = world.backend("backend").await;
+    let (_, deliveries) = world.occurrence(&[backend.id]).await;
+    let asked = asking(at(1001), 10, 10);
+    let claimed = executor::claim(&store, asked).await.unwrap();
+    let mut expected = deliveries[0].clone();
+    (expected.status, expected.updated_at) = (ActionStatus::Processing, at(1001));
+    assert_eq!(claimed.len(), 1);
+    assert_eq!(claimed[0].delivery, expected);
+    assert_eq!(claimed[0].lease, asked.lease);
+    assert_eq!(world.reread(&deliveries[0]).await, expected);
+}
+
+#[tokio::test]
+async fn a_claim_takes_no_more_than_its_share_of_one_lane() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    let mut backends = Vec::new();
+    for number in 0..4 {
+        let backend = world.backend(&format!("backend {number}")).await;
+        world.queued(backend.id, 10).await;
+        backends.push(backend.id);
+    }
+    let mut of = HashMap::<BackendId, usize>::new();
+    for claimed in claim(&store, at(1000), 100, 3).await {
+        *of.entry(claimed.delivery.backend_id).or_default() += 1;
+    }
+    assert_eq!(of, backends.iter().map(|backend| (*backend, 3)).collect());
+    assert_eq!(claim(&store, at(1000), 100, 0).await, []);
+}
+
+#[tokio::test]
+async fn lanes_that_are_to_be_left_out_are() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    let (busy, other) = (world.backend("busy").await, world.backend("other").await);
+    world.queued(busy.id, 5).await;
+    world.queued(other.id, 5).await;
+    let without = [busy.id, BackendId::new()];
+    let asked = Claim { without: &without, ..asking(at(1000), 100, 100) };
+    let claimed = executor::claim(&store, asked).await.unwrap();
+    assert_eq!(claimed.len(), 5);
+    assert!(claimed.iter().all(|one| one.delivery.backend_id == other.id));
+}
+
+#[tokio::test]
+async fn a_claim_begins_with_the_lane_after_the_given_one() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    let mut lanes = Vec::new();
+    for number in 0..3 {
+        let backend = world.backend(&format!("backend {number}")).await;
+        world.queued(backend.id, 2).await;
+        lanes.push(backend.id);
+    }
+    lanes.sort();
+    let after = |lane: Uuid| {
+        let asked = Claim { start_after: lane, ..asking(at(1000), 1, 1) };
+        let store = &store;
+        async move {
+            let claimed = executor::claim(store, asked).await.unwrap();
+            claimed.first().map(|one| one.delivery.backend_id)
+        }
+    };
+    assert_eq!(after(Uuid::nil()).await, Some(lanes[0]));
+    assert_eq!(after(lanes[0].0).await, Some(lanes[1]));
+    assert_eq!(after(lanes[1].0).await, Some(lanes[2]));
+    assert_eq!(after(lanes[2].0).await, None, "it does not go round: the next claim does");
+}
+
+#[tokio::test]
+async fn only_what_is_due_and_pending_is_claimed() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    let backend = world.backend("backend").await;
+    let trigger = world.trigger("trigger", None).await;
+    let (_, due) = world.occurrence_of(&trigger, at(1000), &[backend.id]).await;
+    let (_, later) = world.occurrence_of(&trigger, at(1001), &[backend.id]).await;
+    let claimed = world.claim(at(999)).await;
+    assert_eq!(claimed, []);
+    let claimed = world.claim(at(1000)).await;
+    assert_eq!(claimed.iter().map(|one| one.delivery.id).collect::<Vec<_>>(), [due[0].id]);
+    for status in ["processing", "completed", "failed", "expired", "cancelled"] {
+        let set = format!("UPDATE scheduled_action SET status = '{status}'");
+        super::world::execute(&store, &set).await;
+        assert_eq!(world.claim(at(2000)).await, [], "{status}");
+    }
+    super::world::execute(&store, "UPDATE scheduled_action SET status = 'pending'").await;
+    assert_eq!(world.claim(at(2000)).await.len(), 2);
+    assert_eq!(world.reread(&later[0]).await.status, ActionStatus::Processing);
+}
+
+#[tokio::test]
+async fn what_has_expired_is_claimed_too_so_that_somebody_ends_it() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    let backend = world.backend("backend").await;
+    let (_, deliveries) = world.occurrence(&[backend.id]).await;
+    let late = deliveries[0].expires_at.unwrap() + chrono::Duration::days(1);
+    assert_eq!(world.claim(late).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn sixteen_claimers_get_different_deliveries_and_together_all_of_them() {
+    let store = TestStore::racing().await;
+    let world = World::new(&store).await;
+    let mut queued = HashSet::new();
+    for number in 0..5 {
+        let backend = world.backend(&format!("backend {number}")).await;
+        queued.extend(world.queued(backend.id, 100).await.into_iter().map(|one| one.id));
+    }
+    let claims = race(|_| {
+        let store = world.store.clone();
+        async move {
+            let mut mine = Vec::new();
+            loop {
+                let claimed = claim(&store, at(1000), 7, 3).await;
+                assert!(claimed.len() <= 7, "{} were claimed", claimed.len());
+                let mut of = HashMap::<_, usize>::new();
+                for one in &claimed {
+                    *of.entry(one.delivery.backend_id).or_default() += 1;
+                }
+                assert!(of.values().all(|n| *n <= 3), "{of:?}");
+                if claimed.is_empty() {
+                    return mine;
+                }
+                mine.extend(claimed.into_iter().map(|one| one.delivery.id));
+            }
+        }
+    })
+    .await;
+    let mut claimed: Vec<_> = claims.into_iter().flatten().collect();
+    // A racer that meets only rows which others are claiming goes away; what a claim rolled
+    // back or left then is still there.
+    claimed.extend(claim(&store, at(1000), 1000, 1000).await.into_iter().map(|c| c.delivery.id));
+    assert_eq!(claimed.len(), 500);
+    assert_eq!(claimed.into_iter().collect::<HashSet<_>>(), queued);
+    let tokens = "SELECT count(*) FROM scheduled_action WHERE lease_token IS NULL";
+    assert_eq!(number(&store, tokens).await, 0);
+}
+
+#[tokio::test]
+async fn a_lane_with_thousands_of_rows_does_not_keep_another_from_being_served() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    let (one, other) = (world.backend("one").await.id, world.backend("other").await.id);
+    // Whatever the lanes' order, one of the two stands behind the heap.
+    let heap = one.min(other);
+    let small = one.max(other);
+    world.queued(heap, 5000).await;
+    world.queued(small, 3).await;
+    let claimed = claim(&store, at(10_000), 20, 10).await;
+    let of = |lane| claimed.iter().filter(|one| one.delivery.backend_id == lane).count();
+    assert_eq!((of(heap), of(small)), (10, 3));
+}
+
+#[tokio::test]
+async fn a_delivery_may_be_held_from_birth() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    let backend = world.backend("backend").await;
+    let trigger = world.trigger("trigger", None).await;
+    let occurrence = world.new_occurrence(&trigger, at(0));
+    let mut delivery = super::world::new_delivery(&occurrence, backend.id);
+    delivery.status = ActionStatus::Processing;
+    let held = [(delivery.clone(), Some(lease(at(0))))];
+    let tx = store.begin().await.unwrap();
+    executor::insert_deliveries(&*tx, &held).await.unwrap();
+    executor::insert_deliveries(&*tx, &[]).await.unwrap();
+    tx.commit_unaudited().await.unwrap();
+    assert_eq!(world.claim(at(1000)).await, []);
+    assert_eq!(world.reread(&delivery).await, delivery);
+}

@@ -1,0 +1,21 @@
+//! What the store promises, the same on both engines.
+
+mod audit;
+mod backends;
+mod cancel;
+mod claim;
+mod finish;
+mod paging;
+mod plans;
+mod records;
+mod removal;
+mod requeue;
+mod schedule;
+mod schema;
+mod scope;
+mod settle;
+mod text;
+mod traffic;
+mod unique;
+mod waiting;
+mod world;

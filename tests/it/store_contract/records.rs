@@ -1,0 +1,158 @@
+//! The log, the depth of the queue, what executors tell, and what processes agree on.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+use serde_json::json;
+use trigger_manager::domain::delivery::{ActionStatus, Attempt, Delivery};
+use trigger_manager::domain::executor::ExecutorInstance;
+use trigger_manager::domain::id::ExecutorId;
+use trigger_manager::store::executor::{self, NewLog};
+use trigger_manager::store::{delivery, setting};
+
+use super::world::{World, at, number, query, race, within};
+use crate::harness::TestStore;
+
+fn log(of: &Delivery, attempt: i32, created: DateTime<Utc>) -> NewLog<'static> {
+    NewLog {
+        trigger_on: "trigger",
+        action_type: Some("call_backend"),
+        action_config: Some(json!({"run_key": "it's \"this\"", "list": [1, null, "ü"]})),
+        status: "error",
+        error_message: Some("the backend answered 503"),
+        trigger_id: of.trigger_id.0,
+        trigger_occurrence_id: of.occurrence_id.0,
+        backend_id: Some(of.backend_id.0),
+        scheduled_action_id: Some(of.id.0),
+        application_id: of.application_id.0,
+        attempt: Some(attempt),
+        response_status: Some(503),
+        duration_ms: Some(1234),
+        reason: Some("status"),
+        created_date: created,
+    }
+}
+
+#[tokio::test]
+async fn attempts_are_logged_in_a_batch_and_read_oldest_first() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    let backend = world.backend("backend").await;
+    let (_, deliveries) = world.occurrence(&[backend.id]).await;
+    let bare = NewLog {
+        action_type: None,
+        action_config: None,
+        status: "success",
+        error_message: None,
+        response_status: None,
+        duration_ms: None,
+        reason: None,
+        ..log(&deliveries[0], 2, at(2001))
+    };
+    let skipped = NewLog {
+        backend_id: None,
+        scheduled_action_id: None,
+        attempt: None,
+        status: "skipped",
+        ..log(&deliveries[0], 0, at(3000))
+    };
+    let logs = [log(&deliveries[0], 1, at(1000)), bare, skipped];
+    within!(store, |tx| executor::insert_logs(&*tx, &logs));
+    within!(store, |tx| executor::insert_logs(&*tx, &[]));
+    let attempts = delivery::attempts(store.read(), &[deliveries[0].id]).await.unwrap();
+    let expected = [
+        Attempt {
+            id: attempts[0].id,
+            delivery_id: deliveries[0].id,
+            number: 1,
+            status: "error".to_owned(),
+            response_status: Some(503),
+            duration_ms: Some(1234),
+            reason: Some("status".to_owned()),
+            error_message: Some("the backend answered 503".to_owned()),
+            created_at: at(1000),
+        },
+        Attempt {
+            id: attempts[1].id,
+            delivery_id: deliveries[0].id,
+            number: 2,
+            status: "success".to_owned(),
+            response_status: None,
+            duration_ms: None,
+            reason: None,
+            error_message: None,
+            created_at: at(2001),
+        },
+    ];
+    assert_eq!(attempts, expected);
+    assert!(attempts[0].id < attempts[1].id);
+    let nulls = "SELECT count(*) FROM trigger_log WHERE action_config IS NULL";
+    assert_eq!(number(&store, nulls).await, 1, "nothing is stored as SQL's null");
+    let rows = query(&store, "SELECT action_config FROM trigger_log ORDER BY id", vec![]).await;
+    let stored: serde_json::Value = rows[0].try_get("", "action_config").unwrap();
+    assert_eq!(stored, logs[0].action_config.clone().unwrap());
+}
+
+#[tokio::test]
+async fn the_depth_of_the_queue_counts_what_is_pending_by_application() {
+    let store = TestStore::new().await;
+    assert_eq!(executor::queue_depth(store.read()).await.unwrap(), []);
+    let (one, other) = (World::named(&store, "one").await, World::named(&store, "other").await);
+    one.queued(one.backend("backend").await.id, 3).await;
+    other.queued(other.backend("backend").await.id, 5).await;
+    other.work_off(at(1), ActionStatus::Completed).await;
+    let depth = executor::queue_depth(store.read()).await.unwrap();
+    let depth: HashMap<_, _> = depth.into_iter().collect();
+    assert_eq!(depth, HashMap::from([(one.application.id, 1), (other.application.id, 3)]));
+}
+
+#[tokio::test]
+async fn an_executor_has_one_row_that_its_reports_renew() {
+    let store = TestStore::new().await;
+    let mut instance = ExecutorInstance {
+        id: ExecutorId::new(),
+        host: "host".to_owned(),
+        process_id: 5_000_000_000,
+        version: "1.0".to_owned(),
+        started_at: at(0),
+        last_pass_at: at(1),
+        in_flight: 3,
+        clock_skew_ms: -7,
+        stopped_at: None,
+    };
+    within!(store, |tx| executor::report(&*tx, &instance));
+    assert_eq!(executor::instances(store.read(), at(1)).await.unwrap(), [instance.clone()]);
+    instance.last_pass_at = at(1001);
+    (instance.in_flight, instance.clock_skew_ms) = (0, 12);
+    instance.stopped_at = Some(at(1002));
+    within!(store, |tx| executor::report(&*tx, &instance));
+    assert_eq!(executor::instances(store.read(), at(1001)).await.unwrap(), [instance]);
+    assert_eq!(executor::instances(store.read(), at(1002)).await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn processes_that_start_at_once_agree_on_one_value() {
+    let store = TestStore::racing().await;
+    let values = race(|number| {
+        let store = (*store).clone();
+        async move {
+            let value = format!("value {number}");
+            within!(store, |tx| setting::get_or_set(&*tx, "key", &value, at(0)))
+        }
+    })
+    .await;
+    let stands = setting::get(store.read(), "key").await.unwrap().unwrap();
+    assert!(values.iter().all(|value| *value == stands), "{values:?}");
+}
+
+#[tokio::test]
+async fn a_setting_is_kept_until_it_is_set_anew() {
+    let store = TestStore::new().await;
+    assert_eq!(setting::get(store.read(), "key").await.unwrap(), None);
+    assert_eq!(within!(store, |tx| setting::get_or_set(&*tx, "key", "first", at(0))), "first");
+    assert_eq!(within!(store, |tx| setting::get_or_set(&*tx, "key", "second", at(1))), "first");
+    within!(store, |tx| setting::set(&*tx, "key", "third", at(2)));
+    assert_eq!(setting::get(store.read(), "key").await.unwrap().as_deref(), Some("third"));
+    within!(store, |tx| setting::set(&*tx, "other", "new", at(2)));
+    assert_eq!(setting::get(store.read(), "other").await.unwrap().as_deref(), Some("new"));
+}

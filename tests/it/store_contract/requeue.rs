@@ -1,0 +1,87 @@
+//! Trying an ended delivery again because somebody asks for it.
+
+use trigger_manager::domain::delivery::ActionStatus;
+use trigger_manager::domain::trigger::OccurrenceStatus;
+use trigger_manager::store::delivery;
+
+use super::world::{World, at, within};
+use crate::harness::TestStore;
+
+#[tokio::test]
+async fn only_a_failed_or_cancelled_delivery_is_queued_again() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    let backend = world.backend("backend").await;
+    for (status, expected) in [
+        ("pending", false),
+        ("processing", false),
+        ("completed", false),
+        ("expired", false),
+        ("failed", true),
+        ("cancelled", true),
+    ] {
+        let (occurrence, deliveries) = world.occurrence(&[backend.id]).await;
+        let id = deliveries[0].id.0.simple();
+        let set = match super::world::on_postgres(&store) {
+            true => format!("UPDATE scheduled_action SET status = '{status}' WHERE id = '{id}'"),
+            false => format!("UPDATE scheduled_action SET status = '{status}' WHERE id = x'{id}'"),
+        };
+        super::world::execute(&store, &set).await;
+        let before = (world.reread(&deliveries[0]).await, world.reread_occurrence(&occurrence).await);
+        let queued = within!(store, |tx| delivery::requeue(
+            &*tx,
+            &deliveries[0],
+            at(5000),
+            at(9_000_000)
+        ));
+        assert_eq!(queued, expected, "{status}");
+        if !expected {
+            let after =
+                (world.reread(&deliveries[0]).await, world.reread_occurrence(&occurrence).await);
+            assert_eq!(after, before, "{status}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_queued_again_delivery_has_a_fresh_budget_and_its_occurrence_ends_anew() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    let (one, other) = (world.backend("one").await.id, world.backend("other").await.id);
+    let (occurrence, _) = world.occurrence(&[one, other]).await;
+    world.work_off(at(1000), ActionStatus::Failed).await;
+    let failed = delivery::of_occurrences(store.read(), &[occurrence.id]).await.unwrap();
+    assert_eq!(world.reread_occurrence(&occurrence).await.status, OccurrenceStatus::Failed);
+
+    within!(store, |tx| delivery::requeue(&*tx, &failed[0], at(5000), at(9_000_000)));
+    let queued = world.reread(&failed[0]).await;
+    assert_eq!((queued.status, queued.execute_at), (ActionStatus::Pending, at(5000)));
+    assert_eq!((queued.expires_at, queued.executed_at), (Some(at(9_000_000)), None));
+    assert_eq!(queued.retry_count, 1, "attempts go on counting");
+    let open = world.reread_occurrence(&occurrence).await;
+    assert_eq!((open.status, open.failed), (OccurrenceStatus::Pending, 1));
+    assert_eq!((open.finished_at, open.reason), (None, None));
+
+    assert_eq!(world.work_off(at(5000), ActionStatus::Completed).await.len(), 1);
+    let ended = world.reread_occurrence(&occurrence).await;
+    assert_eq!(ended.status, OccurrenceStatus::PartiallyDelivered);
+    assert_eq!((ended.delivered, ended.failed), (1, 1));
+}
+
+#[tokio::test]
+async fn a_cancelled_occurrence_of_which_one_delivery_is_queued_again_ends_when_that_one_does() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    let mut backends = Vec::new();
+    for number in 0..3 {
+        backends.push(world.backend(&format!("backend {number}")).await.id);
+    }
+    let trigger = world.trigger("trigger", None).await;
+    let (occurrence, deliveries) = world.occurrence_of(&trigger, at(0), &backends).await;
+    within!(store, |tx| delivery::cancel_of_trigger(&*tx, trigger.id, "trigger_disabled", at(1)));
+    within!(store, |tx| delivery::requeue(&*tx, &deliveries[1], at(5000), at(9_000_000)));
+    assert_eq!(world.work_off(at(5000), ActionStatus::Completed).await.len(), 1);
+    let ended = world.reread_occurrence(&occurrence).await;
+    assert_eq!((ended.delivered, ended.failed), (1, 2));
+    assert_eq!(ended.status, OccurrenceStatus::PartiallyDelivered);
+}
