@@ -5,7 +5,7 @@ use async_graphql::{Context, ID, InputObject, Object};
 use super::backend::{Backend, BackendFilter, read_backends};
 use super::connection::Connection;
 use super::context::{Paging, app, caller, loaders, page, scope};
-use super::error::Fault;
+use super::error::{Fault, nullable};
 use super::machine_user::{MachineUser, read_machine_users};
 use super::project::Project;
 use super::tenant::{Tenant, read_tenants};
@@ -138,6 +138,16 @@ pub(super) async fn read_applications(
     Ok(Connection::new(page, Application))
 }
 
+/// A project that can't be seen reads like a missing application.
+async fn by_slugs(ctx: &Context<'_>, project: &str, slug: &str) -> Result<domain::Application> {
+    let (app, scope) = (app(ctx), scope(ctx)?);
+    let project = app.project_by_slug(scope, project).await.map_err(|error| match error {
+        Error::NotFound { .. } => Error::NotFound { what: ApplicationId::WHAT },
+        other => other,
+    })?;
+    app.application_by_slug(scope, project.id, slug).await
+}
+
 /// Queries of applications.
 #[derive(Default)]
 pub struct ApplicationQuery;
@@ -152,25 +162,17 @@ impl ApplicationQuery {
         #[graphql(desc = "Its id.")] id: Option<ID>,
         #[graphql(desc = "Its project's slug; goes with `slug`.")] project_slug: Option<String>,
         #[graphql(desc = "Its slug; goes with `projectSlug`.")] slug: Option<String>,
-    ) -> Result<Option<Application>> {
-        let (app, scope) = (app(ctx), scope(ctx)?);
-        let found = match (id, project_slug, slug) {
-            (Some(id), None, None) => app.application(scope, ApplicationId::parse(&id)?).await?,
-            (None, Some(project), Some(slug)) => {
-                // What one can't see of the project must read like a missing application.
-                let missing = |error| match error {
-                    Error::NotFound { .. } => Error::NotFound { what: ApplicationId::WHAT },
-                    other => other,
-                };
-                let project = app.project_by_slug(scope, &project).await.map_err(missing)?;
-                app.application_by_slug(scope, project.id, &slug).await?
-            }
-            _ => {
-                let reason = "give either id, or projectSlug and slug";
-                return Err(Error::invalid("id", reason));
+    ) -> Option<Result<Application, Fault>> {
+        let found = async {
+            match (id, project_slug, slug) {
+                (Some(id), None, None) => {
+                    app(ctx).application(scope(ctx)?, ApplicationId::parse(&id)?).await
+                }
+                (None, Some(project), Some(slug)) => by_slugs(ctx, &project, &slug).await,
+                _ => Err(Error::invalid("id", "give either id, or projectSlug and slug")),
             }
         };
-        Ok(Some(Application(found)))
+        nullable(async { Ok(Application(found.await?)) }).await
     }
 
     /// The applications that the caller may see, by slug.

@@ -125,7 +125,10 @@ impl TryFrom<AuditLogFilter> for Filter {
     fn try_from(filter: AuditLogFilter) -> Result<Self> {
         Ok(Self {
             project_id: filter.project_id.map(|id| ProjectId::parse(&id)).transpose()?,
-            application_id: filter.application_id.map(|id| ApplicationId::parse(&id)).transpose()?,
+            application_id: filter
+                .application_id
+                .map(|id| ApplicationId::parse(&id))
+                .transpose()?,
             entity_type: filter.entity_type,
             entity_id: filter.entity_id.map(|id| uuid("entity", &id)).transpose()?,
             actor_id: filter.actor_id.map(|id| uuid("actor", &id)).transpose()?,

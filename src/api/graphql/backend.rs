@@ -4,9 +4,9 @@ use async_graphql::{Context, ID, InputObject, Object};
 
 use super::application::Application;
 use super::connection::Connection;
-use super::context::{Paging, app, caller, page, scope};
+use super::context::{Paging, app, caller, loaders, page, scope};
 use super::delivery::{Delivery, DeliveryFilter, DeliveryOrder, read_deliveries};
-use super::error::Fault;
+use super::error::{Fault, nullable};
 use super::time::DateTime;
 use crate::domain::application as domain;
 use crate::domain::id::{ApplicationId, BackendId};
@@ -137,9 +137,9 @@ impl BackendQuery {
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "Its id.")] id: ID,
-    ) -> Result<Option<Backend>> {
-        let scope = scope(ctx)?;
-        Ok(Some(Backend(app(ctx).backend(scope, BackendId::parse(&id)?).await?)))
+    ) -> Option<Result<Backend, Fault>> {
+        let found = async { app(ctx).backend(scope(ctx)?, BackendId::parse(&id)?).await };
+        nullable(async { Ok(Backend(found.await?)) }).await
     }
 
     /// Backends that the caller may see, by name.
@@ -175,4 +175,9 @@ impl BackendMutation {
         let caller = caller(ctx)?;
         Ok(Backend(app(ctx).delete_backend(caller, BackendId::parse(&id)?).await?))
     }
+}
+
+/// The backend of that id, loaded with those of its siblings; none when it was deleted.
+pub(super) async fn load(ctx: &Context<'_>, id: BackendId) -> Result<Option<Backend>, Fault> {
+    Ok(loaders(ctx)?.load_one(id).await?.map(Backend))
 }

@@ -6,7 +6,7 @@ use super::application::Application;
 use super::backend::Backend;
 use super::connection::{Connection, OrderDirection};
 use super::context::{Paging, app, caller, loaders, page, scope};
-use super::error::Fault;
+use super::error::{Fault, nullable};
 use super::loaders::AttemptsOf;
 use super::occurrence::{CallbackPayload, Occurrence};
 use super::time::DateTime;
@@ -29,13 +29,13 @@ impl Delivery {
     }
 
     /// The occurrence; none when its retention has ended first.
-    async fn occurrence(&self, ctx: &Context<'_>) -> Result<Option<Occurrence>, Fault> {
-        super::occurrence::load(ctx, self.0.occurrence_id).await
+    async fn occurrence(&self, ctx: &Context<'_>) -> Option<Result<Occurrence, Fault>> {
+        super::occurrence::load(ctx, self.0.occurrence_id).await.transpose()
     }
 
     /// The trigger; none when it was deleted since.
-    async fn trigger(&self, ctx: &Context<'_>) -> Result<Option<Trigger>, Fault> {
-        super::trigger::load(ctx, self.0.trigger_id).await
+    async fn trigger(&self, ctx: &Context<'_>) -> Option<Result<Trigger, Fault>> {
+        super::trigger::load(ctx, self.0.trigger_id).await.transpose()
     }
 
     /// The application.
@@ -49,8 +49,8 @@ impl Delivery {
     }
 
     /// The backend; none when it was deleted since.
-    async fn backend(&self, ctx: &Context<'_>) -> Result<Option<Backend>, Fault> {
-        Ok(loaders(ctx)?.load_one(self.0.backend_id).await?.map(Backend))
+    async fn backend(&self, ctx: &Context<'_>) -> Option<Result<Backend, Fault>> {
+        super::backend::load(ctx, self.0.backend_id).await.transpose()
     }
 
     /// Its state.
@@ -247,9 +247,9 @@ impl DeliveryQuery {
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "Its id.")] id: ID,
-    ) -> Result<Option<Delivery>> {
-        let scope = scope(ctx)?;
-        Ok(Some(Delivery(app(ctx).delivery(scope, ScheduledActionId::parse(&id)?).await?)))
+    ) -> Option<Result<Delivery, Fault>> {
+        let found = async { app(ctx).delivery(scope(ctx)?, ScheduledActionId::parse(&id)?).await };
+        nullable(async { Ok(Delivery(found.await?)) }).await
     }
 
     /// Deliveries that the caller may see, the latest first unless ordered otherwise.

@@ -15,6 +15,14 @@ use crate::error::Error;
 /// from stays in `source`.
 pub(super) use async_graphql::Error as Fault;
 
+/// A nullable field that may fail: its error is told and it is null. An error outside of the
+/// option would take the fields beside it away too.
+pub(super) async fn nullable<T>(
+    found: impl Future<Output = Result<T, Error>>,
+) -> Option<Result<T, Fault>> {
+    Some(found.await.map_err(Fault::from))
+}
+
 /// The document is not GraphQL.
 pub const PARSE_FAILED: &str = "GRAPHQL_PARSE_FAILED";
 /// The document does not fit the schema, or goes beyond a limit.

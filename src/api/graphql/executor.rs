@@ -59,11 +59,10 @@ pub struct Waiting {
 
 impl From<app::ExecutorStatus> for ExecutorStatus {
     fn from(status: app::ExecutorStatus) -> Self {
-        let waiting =
-            |(id, count): (crate::domain::id::ApplicationId, i64)| Waiting {
-                application_id: id.to_string().into(),
-                count,
-            };
+        let waiting = |(id, count): (crate::domain::id::ApplicationId, i64)| Waiting {
+            application_id: id.to_string().into(),
+            count,
+        };
         Self {
             executors: status.executors.into_iter().map(Into::into).collect(),
             active_triggers: status.active_triggers,

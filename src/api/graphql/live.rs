@@ -26,10 +26,11 @@ const CHECK_EVERY: Duration = Duration::from_secs(60);
 #[derive(Clone, Default)]
 pub struct Presented(pub Option<SecretString>);
 
-/// What can be subscribed to. A subscriber that is too slow misses something, and nobody waits for
-/// it; queries of the history always have everything.
+/// The root of subscriptions.
 pub struct SubscriptionRoot;
 
+/// What can be subscribed to. A subscriber that is too slow misses something, and nobody waits for
+/// it; queries of the history always have everything.
 #[Subscription(name = "Subscription")]
 impl SubscriptionRoot {
     /// The occurrences of an application, as they are from now on each time something is recorded

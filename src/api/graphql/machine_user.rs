@@ -6,7 +6,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::application::Application;
 use super::connection::Connection;
 use super::context::{Paging, app, caller, page, scope};
-use super::error::Fault;
+use super::error::{Fault, nullable};
 use super::time::DateTime;
 use crate::app::{CreateMachineUser, UpdateMachineUser};
 use crate::domain::application as domain;
@@ -71,10 +71,7 @@ pub struct MachineUserWithToken {
 
 impl From<(domain::MachineUser, SecretString)> for MachineUserWithToken {
     fn from((machine_user, token): (domain::MachineUser, SecretString)) -> Self {
-        Self {
-            machine_user: MachineUser(machine_user),
-            token: token.expose_secret().to_owned(),
-        }
+        Self { machine_user: MachineUser(machine_user), token: token.expose_secret().to_owned() }
     }
 }
 
@@ -130,9 +127,9 @@ impl MachineUserQuery {
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "Its id.")] id: ID,
-    ) -> Result<Option<MachineUser>> {
-        let scope = scope(ctx)?;
-        Ok(Some(MachineUser(app(ctx).machine_user(scope, MachineUserId::parse(&id)?).await?)))
+    ) -> Option<Result<MachineUser, Fault>> {
+        let found = async { app(ctx).machine_user(scope(ctx)?, MachineUserId::parse(&id)?).await };
+        nullable(async { Ok(MachineUser(found.await?)) }).await
     }
 
     /// An application's machine users, the oldest first; none of one that the caller may not see.

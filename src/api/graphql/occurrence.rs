@@ -6,8 +6,8 @@ use super::application::Application;
 use super::connection::{Connection, OrderDirection};
 use super::context::{Paging, app, loaders, page, scope};
 use super::delivery::Delivery;
-use super::error::Fault;
-use super::loaders::DeliveriesOf;
+use super::error::{Fault, nullable};
+use super::loaders::{DeliveriesOf, LatestOf};
 use super::time::DateTime;
 use super::trigger::Trigger;
 use crate::app::OccurrenceFilter as Filter;
@@ -34,8 +34,8 @@ impl Occurrence {
     }
 
     /// The trigger; none when it was deleted since.
-    async fn trigger(&self, ctx: &Context<'_>) -> Result<Option<Trigger>, Fault> {
-        super::trigger::load(ctx, self.0.trigger_id).await
+    async fn trigger(&self, ctx: &Context<'_>) -> Option<Result<Trigger, Fault>> {
+        super::trigger::load(ctx, self.0.trigger_id).await.transpose()
     }
 
     /// The trigger's application.
@@ -240,9 +240,9 @@ impl OccurrenceQuery {
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "Its id.")] id: ID,
-    ) -> Result<Option<Occurrence>> {
-        let scope = scope(ctx)?;
-        Ok(Some(Occurrence(app(ctx).occurrence(scope, OccurrenceId::parse(&id)?).await?)))
+    ) -> Option<Result<Occurrence, Fault>> {
+        let found = async { app(ctx).occurrence(scope(ctx)?, OccurrenceId::parse(&id)?).await };
+        nullable(async { Ok(Occurrence(found.await?)) }).await
     }
 
     /// Occurrences that the caller may see, the latest due time first unless ordered otherwise.
@@ -262,9 +262,14 @@ impl OccurrenceQuery {
 }
 
 /// The occurrence of that id, loaded with those of its siblings.
-pub(super) async fn load(
-    ctx: &Context<'_>,
-    id: OccurrenceId,
-) -> Result<Option<Occurrence>, Fault> {
+pub(super) async fn load(ctx: &Context<'_>, id: OccurrenceId) -> Result<Option<Occurrence>, Fault> {
     Ok(loaders(ctx)?.load_one(id).await?.map(Occurrence))
+}
+
+/// A trigger's latest occurrence, loaded with those of its siblings; none when there was none.
+pub(super) async fn load_latest(
+    ctx: &Context<'_>,
+    trigger: TriggerId,
+) -> Result<Option<Occurrence>, Fault> {
+    Ok(loaders(ctx)?.load_one(LatestOf(trigger)).await?.map(Occurrence))
 }

@@ -5,7 +5,7 @@ use async_graphql::{Context, Enum, ID, InputObject, Object};
 use super::application::{Application, read_applications};
 use super::connection::Connection;
 use super::context::{app, caller, loaders, page, scope};
-use super::error::Fault;
+use super::error::{Fault, nullable};
 use super::time::DateTime;
 use super::user::User;
 use crate::app::{AddProjectMember, CreateProject, UpdateProject, UserRef};
@@ -85,13 +85,13 @@ impl ProjectMember {
     }
 
     /// The project; none when it was deleted meanwhile.
-    async fn project(&self, ctx: &Context<'_>) -> Result<Option<Project>, Fault> {
-        load(ctx, self.0.project_id).await
+    async fn project(&self, ctx: &Context<'_>) -> Option<Result<Project, Fault>> {
+        load(ctx, self.0.project_id).await.transpose()
     }
 
     /// The member; none when the user was deleted meanwhile.
-    async fn user(&self, ctx: &Context<'_>) -> Result<Option<User>, Fault> {
-        Ok(loaders(ctx)?.load_one(self.0.user_id).await?.map(User))
+    async fn user(&self, ctx: &Context<'_>) -> Option<Result<User, Fault>> {
+        super::user::load(ctx, self.0.user_id).await.transpose()
     }
 
     /// What the member may do.
@@ -173,14 +173,16 @@ impl ProjectQuery {
         ctx: &Context<'_>,
         #[graphql(desc = "Its id.")] id: Option<ID>,
         #[graphql(desc = "Its slug.")] slug: Option<String>,
-    ) -> Result<Option<Project>> {
-        let scope = scope(ctx)?;
-        let found = match (id, slug) {
-            (Some(id), None) => app(ctx).project(scope, ProjectId::parse(&id)?).await?,
-            (None, Some(slug)) => app(ctx).project_by_slug(scope, &slug).await?,
-            _ => return Err(Error::invalid("id", "give exactly one of id and slug")),
+    ) -> Option<Result<Project, Fault>> {
+        let found = async {
+            let scope = scope(ctx)?;
+            match (id, slug) {
+                (Some(id), None) => app(ctx).project(scope, ProjectId::parse(&id)?).await,
+                (None, Some(slug)) => app(ctx).project_by_slug(scope, &slug).await,
+                _ => Err(Error::invalid("id", "give exactly one of id and slug")),
+            }
         };
-        Ok(Some(Project(found)))
+        nullable(async { Ok(Project(found.await?)) }).await
     }
 
     /// The projects that the caller may see, by slug.

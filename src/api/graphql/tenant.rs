@@ -5,7 +5,7 @@ use async_graphql::{Context, ID, InputObject, Object};
 use super::application::Application;
 use super::connection::Connection;
 use super::context::{Paging, app, caller, page, scope};
-use super::error::Fault;
+use super::error::{Fault, nullable};
 use super::time::DateTime;
 use crate::app::{CreateTenant, UpdateTenant};
 use crate::domain::application as domain;
@@ -102,9 +102,9 @@ impl TenantQuery {
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "Its id.")] id: ID,
-    ) -> Result<Option<Tenant>> {
-        let scope = scope(ctx)?;
-        Ok(Some(Tenant(app(ctx).tenant(scope, TenantId::parse(&id)?).await?)))
+    ) -> Option<Result<Tenant, Fault>> {
+        let found = async { app(ctx).tenant(scope(ctx)?, TenantId::parse(&id)?).await };
+        nullable(async { Ok(Tenant(found.await?)) }).await
     }
 
     /// An application's tenants, by slug; none of one that the caller may not see.

@@ -5,8 +5,7 @@ use async_graphql::{Context, Enum, ID, InputObject, MaybeUndefined, Object};
 use super::application::Application;
 use super::connection::{Connection, OrderDirection};
 use super::context::{app, caller, loaders, page, scope};
-use super::error::Fault;
-use super::loaders::LatestOf;
+use super::error::{Fault, nullable};
 use super::occurrence::{Occurrence, OccurrenceFilter, OccurrenceOrder, read_occurrences};
 use super::time::DateTime;
 use crate::app::{CreateTrigger, TriggerFilter as Filter, TriggerSort, UpdateTrigger};
@@ -83,9 +82,8 @@ impl Trigger {
     }
 
     /// Its latest occurrence by due time; none when there was none yet.
-    async fn last_occurrence(&self, ctx: &Context<'_>) -> Result<Option<Occurrence>, Fault> {
-        let found = loaders(ctx)?.load_one(LatestOf(self.0.id)).await?;
-        Ok(found.map(Occurrence))
+    async fn last_occurrence(&self, ctx: &Context<'_>) -> Option<Result<Occurrence, Fault>> {
+        super::occurrence::load_latest(ctx, self.0.id).await.transpose()
     }
 
     /// Its occurrences, the latest due time first unless ordered otherwise.
@@ -242,9 +240,8 @@ pub(super) async fn read_triggers(
         run_key: given.run_key,
         name_contains: given.name_contains,
     };
-    let sort = order.map_or_else(Default::default, |order| {
-        (order.field.into(), order.direction.into())
-    });
+    let sort =
+        order.map_or_else(Default::default, |order| (order.field.into(), order.direction.into()));
     let request = page(ctx, paging)?;
     Ok(Connection::new(app(ctx).triggers(scope(ctx)?, &filter, sort, &request).await?, Trigger))
 }
@@ -260,9 +257,9 @@ impl TriggerQuery {
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "Its id.")] id: ID,
-    ) -> Result<Option<Trigger>> {
-        let scope = scope(ctx)?;
-        Ok(Some(Trigger(app(ctx).trigger(scope, TriggerId::parse(&id)?).await?)))
+    ) -> Option<Result<Trigger, Fault>> {
+        let found = async { app(ctx).trigger(scope(ctx)?, TriggerId::parse(&id)?).await };
+        nullable(async { Ok(Trigger(found.await?)) }).await
     }
 
     /// Triggers that the caller may see, the oldest first unless ordered otherwise.
@@ -346,9 +343,6 @@ impl TriggerMutation {
 }
 
 /// The trigger of that id, loaded with those of its siblings; none when it was deleted.
-pub(super) async fn load(
-    ctx: &Context<'_>,
-    id: TriggerId,
-) -> Result<Option<Trigger>, Fault> {
+pub(super) async fn load(ctx: &Context<'_>, id: TriggerId) -> Result<Option<Trigger>, Fault> {
     Ok(loaders(ctx)?.load_one(id).await?.map(Trigger))
 }

@@ -4,7 +4,8 @@ use async_graphql::{Context, ID, InputObject, Object};
 use secrecy::SecretString;
 
 use super::connection::Connection;
-use super::context::{app, caller, page};
+use super::context::{app, caller, loaders, page};
+use super::error::{Fault, nullable};
 use super::time::DateTime;
 use crate::app::{CreateUser, UpdateUser};
 use crate::domain::id::UserId;
@@ -102,9 +103,9 @@ impl UserQuery {
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "Its id.")] id: ID,
-    ) -> Result<Option<User>> {
-        let caller = caller(ctx)?;
-        Ok(Some(User(app(ctx).user(&caller.actor, UserId::parse(&id)?).await?)))
+    ) -> Option<Result<User, Fault>> {
+        let found = async { app(ctx).user(&caller(ctx)?.actor, UserId::parse(&id)?).await };
+        nullable(async { Ok(User(found.await?)) }).await
     }
 
     /// All users, the oldest first. For system administrators.
@@ -186,4 +187,10 @@ impl UserMutation {
         let (current, new) = (current_password.into(), new_password.into());
         Ok(User(app(ctx).change_password(caller, current, new).await?))
     }
+}
+
+/// The user of that id, loaded with those of its siblings. For ids that came from something in the
+/// caller's scope.
+pub(super) async fn load(ctx: &Context<'_>, id: UserId) -> Result<Option<User>, Fault> {
+    Ok(loaders(ctx)?.load_one(id).await?.map(User))
 }

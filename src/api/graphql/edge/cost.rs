@@ -6,11 +6,8 @@
 
 use std::collections::HashMap;
 
-use async_graphql::parser::types::{
-    Directive, ExecutableDocument, Field, Selection, SelectionSet,
-};
+use async_graphql::parser::types::{Directive, ExecutableDocument, Field, Selection, SelectionSet};
 use async_graphql::{Name, Positioned, Value};
-
 
 /// How deep selections and spreads may follow each other, whatever the limit on fields. Whoever
 /// walks a document recurses so deep.
@@ -118,7 +115,8 @@ impl<'a> Counter<'a> {
         Self::directives(&field.directives, &mut cost);
         if self.may_have_null {
             let mut values = field.arguments.iter().map(|(_, value)| value.node.clone());
-            self.has_null |= values.any(|value| value.into_const_with(known).is_ok_and(|value| holds_null(&value)));
+            self.has_null |= values
+                .any(|value| value.into_const_with(known).is_ok_and(|value| holds_null(&value)));
         }
         Ok(cost)
     }

@@ -21,9 +21,7 @@ use async_graphql::{
 
 use super::cost::{Cost, Counter, holds_null};
 use super::scan::{Scan, scan};
-use crate::api::graphql::error::{
-    BAD_USER_INPUT, PARSE_FAILED, VALIDATION_FAILED, about_request,
-};
+use crate::api::graphql::error::{BAD_USER_INPUT, PARSE_FAILED, VALIDATION_FAILED, about_request};
 use crate::config::GraphqlConfig;
 
 /// The longest document, in bytes.

@@ -34,7 +34,10 @@ use crate::error::Error;
 type Refused = Box<Response>;
 
 /// A query or a mutation.
-pub(super) async fn post(State(service): State<Arc<Service>>, request: axum::extract::Request) -> Response {
+pub(super) async fn post(
+    State(service): State<Arc<Service>>,
+    request: axum::extract::Request,
+) -> Response {
     let answered = async {
         let media = accepted(request.headers())?;
         if !sends_json(request.headers()) {

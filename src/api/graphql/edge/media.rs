@@ -118,9 +118,8 @@ mod tests {
 
     #[test]
     fn only_json_in_utf8_is_json() {
-        let sends = |kind: &str| {
-            sends_json(&HeaderMap::from_iter([(CONTENT_TYPE, kind.parse().unwrap())]))
-        };
+        let sends =
+            |kind: &str| sends_json(&HeaderMap::from_iter([(CONTENT_TYPE, kind.parse().unwrap())]));
         assert!(sends("application/json"));
         assert!(sends("Application/JSON; charset=\"UTF-8\""));
         assert!(!sends("application/json; charset=latin1"));

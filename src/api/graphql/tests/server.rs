@@ -1,0 +1,72 @@
+//! What holds for every route.
+
+use super::*;
+
+#[tokio::test]
+async fn an_answer_carries_the_requests_id() {
+    let server = Server::new().await;
+    let answer = server.get("/healthz", &[("x-request-id", "Ab9-_.")]).await;
+    assert_eq!(answer.header("x-request-id"), "Ab9-_.");
+    for wrong in ["", "a b", "a\"b", &"a".repeat(65)] {
+        let answer = server.get("/healthz", &[("x-request-id", wrong)]).await;
+        let id = answer.header("x-request-id");
+        assert!(id.parse::<uuid::Uuid>().is_ok(), "{wrong:?}: {id:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_process_is_ready_while_its_database_answers() {
+    let server = Server::new().await;
+    assert_eq!(server.get("/readyz", &[]).await.json(), json!({ "status": "ok" }));
+    server.app.store.clone().close().await.unwrap();
+    let answer = server.get("/readyz", &[]).await;
+    assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(answer.json(), json!({ "status": "unavailable" }));
+    assert_eq!(server.get("/healthz", &[]).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_path_without_a_route_is_a_problem_document() {
+    let server = Server::new().await;
+    let answer = server.get("/nowhere", &[]).await;
+    assert_eq!(answer.status, StatusCode::NOT_FOUND);
+    assert_eq!(answer.header("content-type"), "application/problem+json");
+    assert_eq!(answer.json()["status"], 404);
+    assert_eq!(answer.json()["title"], "Not Found");
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_the_pattern_of_their_route() {
+    let server = Server::new().await;
+    server.anonymous("{ __typename }").await;
+    server.get("/graphiql/assets/secret-in-a-path", &[]).await;
+    server.get("/secret-in-a-path", &[]).await;
+    let metrics = server.app.metrics.encode();
+    assert!(metrics.contains("route=\"/graphql\""), "{metrics}");
+    assert!(metrics.contains("route=\"unmatched\""), "{metrics}");
+    assert!(!metrics.contains("secret-in-a-path"), "{metrics}");
+}
+
+#[tokio::test]
+async fn the_page_can_be_switched_off() {
+    let with = Server::new().await;
+    assert_eq!(with.get("/graphiql", &[]).await.status, StatusCode::OK);
+    let without = Server::with(&[("PFY_GRAPHQL_GRAPHIQL", "false")]).await;
+    assert_eq!(without.get("/graphiql", &[]).await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn pages_of_allowed_origins_may_ask() {
+    let origin = "https://console.example.com";
+    let server = Server::with(&[("PFY_CORS_ALLOWED_ORIGINS", origin)]).await;
+    let asked = async |origin: &str| {
+        let request = Request::options("/graphql")
+            .header("origin", origin)
+            .header("access-control-request-method", "POST")
+            .header("access-control-request-headers", "authorization,content-type");
+        server.send(request.body(Body::empty()).unwrap()).await
+    };
+    assert_eq!(asked(origin).await.header("access-control-allow-origin"), origin);
+    let other = asked("https://evil.example").await;
+    assert_eq!(other.header("access-control-allow-origin"), "");
+}
