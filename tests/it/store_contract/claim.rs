@@ -93,7 +93,28 @@ async fn a_claim_begins_with_the_lane_after_the_given_one() {
     assert_eq!(after(Uuid::nil()).await, Some(lanes[0]));
     assert_eq!(after(lanes[0].0).await, Some(lanes[1]));
     assert_eq!(after(lanes[1].0).await, Some(lanes[2]));
-    assert_eq!(after(lanes[2].0).await, None, "it does not go round: the next claim does");
+    assert_eq!(after(lanes[2].0).await, Some(lanes[0]), "after the last comes the first");
+}
+
+#[tokio::test]
+async fn a_claim_that_goes_round_takes_no_lane_more_than_its_share_and_no_row_twice() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    let mut lanes = Vec::new();
+    for number in 0..3 {
+        let backend = world.backend(&format!("backend {number}")).await;
+        world.queued(backend.id, 5).await;
+        lanes.push(backend.id);
+    }
+    lanes.sort();
+    let asked = Claim { start_after: lanes[0].0, ..asking(at(1000), 100, 2) };
+    let claimed = executor::claim(&store, asked).await.unwrap();
+    let ids: HashSet<_> = claimed.iter().map(|one| one.delivery.id).collect();
+    assert_eq!(ids.len(), claimed.len());
+    for lane in lanes {
+        let of = claimed.iter().filter(|one| one.delivery.backend_id == lane).count();
+        assert_eq!(of, 2, "{lane}");
+    }
 }
 
 #[tokio::test]
