@@ -3,12 +3,16 @@
 
 pub mod api;
 pub mod app;
+pub mod cli;
 pub mod clock;
 pub mod config;
+mod demo;
 pub mod domain;
 pub mod egress;
 pub mod error;
 pub mod executor;
+pub mod monitor;
 pub mod secrets;
+pub mod serve;
 pub mod store;
 pub mod telemetry;

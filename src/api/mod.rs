@@ -1,3 +1,5 @@
 //! What the server answers over HTTP.
 
 pub mod console;
+pub mod machine;
+pub mod openapi;

@@ -102,7 +102,7 @@ impl App {
             format!(
                 "the time zone of this process is {ours}, but this database was set up with \
                  {stored}; set cron.time_zone to {stored}, or stop all processes and run \
-                 `trigger-manager config set-zone {ours}`"
+                 `trigger-manager set-time-zone {ours}`"
             ),
         ))
     }

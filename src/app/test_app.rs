@@ -69,7 +69,7 @@ impl TestApp {
     }
 
     /// A user with [`PASSWORD`], and as what it calls.
-    pub(super) async fn user(&self, email: &str, administrator: bool) -> (User, Caller) {
+    pub(super) async fn person(&self, email: &str, administrator: bool) -> (User, Caller) {
         let now = self.clock.now();
         let user = User {
             id: UserId::new(),

@@ -8,7 +8,7 @@ use super::access::require_user;
 use super::change::change;
 use crate::domain::access::Actor;
 use crate::domain::audit::Caller;
-use crate::domain::id::PersonalAccessTokenId;
+use crate::domain::id::{PersonalAccessTokenId, UserId};
 use crate::domain::input;
 use crate::domain::page::{Page, PageRequest};
 use crate::domain::people::PersonalAccessToken;
@@ -40,6 +40,39 @@ impl App {
                           out for a token without end";
             return Err(Error::invalid("expiresAt", reason));
         }
+        self.make_token(caller, user_id, name, expires_at).await
+    }
+
+    /// Makes a token for the user with this address, else for the first administrator: the way
+    /// in for whoever runs the server when all tokens are lost. Answers the user's address too.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` when there is no such user, or one who may not sign in.
+    pub async fn recovery_token(&self, email: Option<&str>) -> Result<(String, SecretString)> {
+        let db = self.store.read();
+        let found = match email {
+            Some(email) => {
+                let email = input::email("email", email)?;
+                people::credentials_by_email(db, &email).await?.map(|found| found.user)
+            }
+            None => people::first_administrator(db).await?,
+        };
+        let user = found
+            .filter(|user| user.disabled_at.is_none())
+            .ok_or(Error::NotFound { what: UserId::WHAT })?;
+        let (caller, name) = (Caller::system(), "made on the server".to_owned());
+        let (secret, _) = self.make_token(&caller, user.id, name, None).await?;
+        Ok((user.email, secret))
+    }
+
+    async fn make_token(
+        &self,
+        caller: &Caller,
+        user_id: UserId,
+        name: String,
+        expires_at: Option<DateTime<Utc>>,
+    ) -> Result<(SecretString, PersonalAccessToken)> {
+        let now = self.now();
         let made = generate_token(TokenKind::Personal);
         let token = PersonalAccessToken {
             id: PersonalAccessTokenId::new(),

@@ -3,7 +3,7 @@
 use std::{net::IpAddr, time::Duration};
 
 use ipnet::IpNet;
-use jiff::tz::TimeZone;
+use crate::domain::cron::{CronError, Zone};
 use serde::Serialize;
 
 use super::{error::ConfigError, reader::Reader, show, values};
@@ -30,7 +30,7 @@ pub struct CronConfig {
     pub metrics_host: IpAddr,
     /// Zone of schedules that name none; `None` is the machine's, see [`CronConfig::zone`].
     #[serde(serialize_with = "show::zone")]
-    pub time_zone: Option<TimeZone>,
+    pub time_zone: Option<Zone>,
     /// Older occurrences are recorded, not sent; 0 to 31 d.
     #[serde(serialize_with = "show::duration")]
     pub catch_up_window: Duration,
@@ -39,9 +39,13 @@ pub struct CronConfig {
 }
 
 impl CronConfig {
-    /// The zone of schedules that name none: the configured one, else the machine's, else UTC.
-    pub fn zone(&self) -> TimeZone {
-        self.time_zone.clone().unwrap_or_else(TimeZone::system)
+    /// The zone of schedules that name none: the configured one, else the machine's. `tz` is the
+    /// value of the variable `TZ`.
+    ///
+    /// # Errors
+    /// What the machine says names no zone.
+    pub fn zone(&self, tz: Option<&str>) -> Result<Zone, CronError> {
+        self.time_zone.clone().map_or_else(|| Zone::machine(tz), Ok)
     }
 
     pub(super) fn read(r: &mut Reader) -> Result<Self, ConfigError> {

@@ -163,6 +163,23 @@ impl Config {
         Self::load(file.as_deref(), variables.into_iter())
     }
 
+    /// [`Config::from_process`] where `defaults` stand for the variables that are not set.
+    ///
+    /// # Errors
+    /// As [`Config::from_process`].
+    pub fn from_process_over(defaults: Vec<(String, String)>) -> Result<Self, ConfigError> {
+        let set = own_variables()?;
+        let mut variables = defaults;
+        variables.retain(|(name, _)| !set.iter().any(|(other, _)| other == name));
+        variables.extend(set);
+        Self::load(None, variables.into_iter())
+    }
+
+    /// The variable `TZ`, which names the machine's zone.
+    pub fn machine_time_zone() -> Option<String> {
+        std::env::var("TZ").ok()
+    }
+
     /// Where the secret key comes from: as configured; with an empty key the file `secret.key`
     /// next to the SQLite file. PostgreSQL always has a configured key, [`Config::load`] sees
     /// to that.
@@ -227,6 +244,17 @@ fn choose_file(
     let named = variables.iter().find(|(name, path)| name == "PFY_CONFIG" && !path.is_empty());
     let named = named.map(|(_, path)| Path::new(path));
     argument.or(named).or_else(|| Some(usual).filter(|path| path.exists())).map(Path::to_path_buf)
+}
+
+/// The variables that are ours.
+fn own_variables() -> Result<Vec<(String, String)>, ConfigError> {
+    let mut variables = Vec::new();
+    for (name, value) in std::env::vars_os() {
+        if let Some(variable) = own_variable(name, value)? {
+            variables.push(variable);
+        }
+    }
+    Ok(variables)
 }
 
 /// The variable as text if it is one of ours. Others may hold what they like.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Display, time::Duration};
 
-use jiff::tz::TimeZone;
+use crate::domain::cron::Zone;
 use secrecy::SecretString;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -94,8 +94,8 @@ pub(super) fn forever<S: Serializer>(value: &Option<Duration>, to: S) -> Result<
     duration(&value.unwrap_or_default(), to)
 }
 
-pub(super) fn zone<S: Serializer>(value: &Option<TimeZone>, to: S) -> Result<S::Ok, S::Error> {
-    value.as_ref().and_then(TimeZone::iana_name).serialize(to)
+pub(super) fn zone<S: Serializer>(value: &Option<Zone>, to: S) -> Result<S::Ok, S::Error> {
+    value.as_ref().map(Zone::name).serialize(to)
 }
 
 pub(super) fn list<S: Serializer, T: Display>(value: &[T], to: S) -> Result<S::Ok, S::Error> {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use ipnet::IpNet;
-use jiff::tz::TimeZone;
+use crate::domain::cron::Zone;
 use url::{Host, Url};
 
 use super::{SECRET_KEY_MIN_CHARS, reader::Parsed};
@@ -29,8 +29,8 @@ pub(super) fn network(text: &str) -> Parsed<IpNet> {
     Ok(network.trunc())
 }
 
-pub(super) fn time_zone(text: &str) -> Parsed<TimeZone> {
-    TimeZone::get(text).map_err(|_| {
+pub(super) fn time_zone(text: &str) -> Parsed<Zone> {
+    Zone::parse(text).map_err(|_| {
         format!("\"{text}\" is no time zone; write an IANA name, such as Europe/Berlin or UTC")
     })
 }

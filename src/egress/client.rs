@@ -80,6 +80,11 @@ impl Egress {
         })))
     }
 
+    /// Which addresses may be reached.
+    pub fn policy(&self) -> &AddressPolicy {
+        &self.0.policy
+    }
+
     /// Whether the URL's host may be reached now: every address of a name is
     /// looked at. For the moment of registration; [`Self::send`] looks again.
     ///

@@ -144,3 +144,146 @@ fn ended(mut finished: Finished, status: ActionStatus, now: DateTime<Utc>) -> Fi
     finished.executed_at = Some(now);
     finished
 }
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeZone;
+    use http::HeaderMap;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::domain::id::{ApplicationId, BackendId, OccurrenceId, ScheduledActionId, TriggerId};
+    use crate::domain::trigger::Payload;
+    use crate::store::executor::Lease;
+
+    const POLICY: RetryPolicy = RetryPolicy {
+        initial: Duration::seconds(10),
+        max: Duration::seconds(100),
+        multiplier: 2.0,
+        max_attempts: 4,
+        max_age: Duration::hours(1),
+    };
+
+    fn now() -> DateTime<Utc> {
+        Utc.with_ymd_and_hms(2026, 3, 1, 12, 0, 0).unwrap()
+    }
+
+    fn claimed(attempts: i32) -> Claimed {
+        let trigger_id = TriggerId::new();
+        let delivery = Delivery {
+            id: ScheduledActionId::new(),
+            trigger_id,
+            occurrence_id: OccurrenceId::new(),
+            application_id: ApplicationId::new(),
+            backend_id: BackendId::new(),
+            status: ActionStatus::Processing,
+            payload: Payload {
+                trigger_id,
+                trigger_name: "n".into(),
+                cron_expression: "@daily".into(),
+                run_key: "k".into(),
+                executed_at: "2026-03-01T12:00:00Z".into(),
+            },
+            retry_count: attempts,
+            execute_at: now(),
+            expires_at: Some(now() + POLICY.max_age),
+            executed_at: None,
+            last_error: None,
+            created_at: now(),
+            updated_at: now(),
+        };
+        Claimed { delivery, lease: Lease { token: Uuid::new_v4(), until: now() } }
+    }
+
+    fn answer(status: u16, retry_after: Option<&str>) -> Sent {
+        let mut headers = HeaderMap::new();
+        if let Some(value) = retry_after {
+            headers.insert("retry-after", value.parse().unwrap());
+        }
+        let elapsed = std::time::Duration::from_millis(3);
+        Sent::Answered { status, headers, body: bytes::Bytes::new(), complete: true, elapsed }
+    }
+
+    fn verdict(attempts: i32, sent: &Sent) -> Finished {
+        let attempted = Attempted::of(attempts + 1, sent, now());
+        after_attempt(&claimed(attempts), &attempted, now(), (&POLICY, 0.0))
+    }
+
+    #[test]
+    fn any_2xx_is_delivered_and_nothing_else_is() {
+        for status in [200, 201, 204, 299] {
+            let finished = verdict(0, &answer(status, None));
+            assert_eq!(finished.status, ActionStatus::Completed, "{status}");
+            assert_eq!(finished.executed_at, Some(now()));
+            assert_eq!(finished.last_error, None);
+        }
+        for status in [101, 300, 302, 304, 400, 404, 410, 429, 500, 503, 599] {
+            assert_eq!(verdict(0, &answer(status, None)).status, ActionStatus::Pending, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_failed_attempt_is_tried_again_ever_later() {
+        let waits: Vec<_> = [0, 1, 2]
+            .map(|attempts| {
+                let finished = verdict(attempts, &answer(500, None));
+                assert_eq!(finished.retry_count, attempts + 1);
+                (finished.execute_at - now()).num_seconds()
+            })
+            .into();
+        assert_eq!(waits, [10, 20, 40]);
+    }
+
+    #[test]
+    fn the_last_attempt_that_fails_ends_the_delivery() {
+        let finished = verdict(3, &answer(500, None));
+        assert_eq!(finished.status, ActionStatus::Failed);
+        assert_eq!(finished.last_error.as_deref(), Some("the backend answered 500, not 2xx"));
+    }
+
+    #[test]
+    fn retry_after_is_honoured_up_to_the_longest_pause() {
+        let wait = |value| (verdict(0, &answer(429, Some(value))).execute_at - now()).num_seconds();
+        assert_eq!(wait("30"), 30);
+        assert_eq!(wait("1"), 10, "it does not shorten our own pause");
+        assert_eq!(wait("999999"), 100);
+        assert_eq!(wait("soon"), 10, "what can't be read counts for nothing");
+        assert_eq!(wait("-5"), 10);
+    }
+
+    #[test]
+    fn a_delivery_whose_next_attempt_would_come_after_its_budget_ends_now() {
+        let mut old = claimed(1);
+        old.delivery.expires_at = Some(now() + Duration::seconds(20));
+        let attempted = Attempted::of(2, &answer(500, None), now());
+        let finished = after_attempt(&old, &attempted, now(), (&POLICY, 0.0));
+        assert_eq!(finished.status, ActionStatus::Failed);
+    }
+
+    #[test]
+    fn gone_is_an_error_that_is_remembered() {
+        assert!(Attempted::of(1, &answer(410, None), now()).gone);
+        assert!(!Attempted::of(1, &answer(404, None), now()).gone);
+    }
+
+    #[test]
+    fn what_is_postponed_uses_no_attempt_and_comes_back_within_its_budget() {
+        let mut waiting = claimed(2);
+        waiting.delivery.created_at = now() - Duration::minutes(59);
+        waiting.delivery.expires_at = Some(now() + Duration::seconds(60));
+        let finished = postponed(&waiting, "away", now(), (&POLICY, 0.0));
+        assert_eq!(finished.retry_count, 2);
+        assert_eq!(finished.status, ActionStatus::Pending);
+        assert_eq!(finished.execute_at, now() + Duration::seconds(60));
+        assert_eq!(finished.last_error.as_deref(), Some("away"));
+    }
+
+    #[test]
+    fn what_is_given_up_keeps_the_last_error() {
+        let mut tried = claimed(2);
+        tried.delivery.last_error = Some("timeout".into());
+        assert_eq!(given_up(&tried, now()).last_error.as_deref(), Some("timeout"));
+        assert_eq!(given_up(&tried, now()).status, ActionStatus::Failed);
+        assert!(given_up(&claimed(0), now()).last_error.is_some());
+    }
+}

@@ -17,7 +17,7 @@ mod password;
 mod refusal;
 mod session;
 #[cfg(test)]
-mod test_keys;
+pub(crate) mod test_keys;
 mod token;
 
 pub use self::{

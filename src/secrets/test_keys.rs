@@ -59,7 +59,7 @@ T4aH1gwOwM5gXIa58eRcmar8jSmhRANCAASmQange77C/SfGIOqj8vQBAiAgTBjl
 -----END PRIVATE KEY-----";
 
 /// Ed25519.
-pub(super) const ED: &str = "\
+pub(crate) const ED: &str = "\
 -----BEGIN PRIVATE KEY-----
 MC4CAQAwBQYDK2VwBCIEICeglxEQ2aubHR/hJ5U43opZCNK4MBJb5AGs3pDAPqhz
 -----END PRIVATE KEY-----";

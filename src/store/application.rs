@@ -511,6 +511,14 @@ pub async fn backend(
     Ok(with_secrets(row))
 }
 
+/// The backend of that id in `scope`, held to be deleted: of two that delete it, one finds it.
+pub async fn backend_held(tx: &Tx, scope: Scope, id: BackendId) -> Result<Backend> {
+    let select = backend_registration::Entity::find_by_id(id.0)
+        .filter(scope::application(scope, backend_registration::Column::ApplicationId));
+    let row = tx.holding(select, Hold::Delete).one(&**tx).await?;
+    row.map(Into::into).ok_or(Error::NotFound { what: BackendId::WHAT })
+}
+
 fn with_secrets(row: backend_registration::Model) -> (Backend, BackendSecrets) {
     let secrets = BackendSecrets {
         token: row.token_encrypted.clone(),

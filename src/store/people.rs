@@ -194,6 +194,17 @@ pub async fn users(db: &impl ConnectionTrait, request: &PageRequest) -> Result<P
     page(db, user::Entity::find(), by, request).await
 }
 
+/// The oldest administrator who may sign in.
+pub async fn first_administrator(db: &impl ConnectionTrait) -> Result<Option<User>> {
+    let oldest = user::Entity::find()
+        .filter(user::Column::Administrator.eq(true))
+        .filter(user::Column::DisabledAt.is_null())
+        .order_by_asc(user::Column::Id)
+        .one(db)
+        .await?;
+    Ok(oldest.map(Into::into))
+}
+
 /// The administrators who may sign in. They are held: while the transaction runs, none of them
 /// stops being one.
 pub async fn hold_administrators(tx: &Tx) -> Result<Vec<UserId>> {

@@ -129,3 +129,7 @@ fn verified_email(identity: &OutsideIdentity) -> Option<String> {
     let email = identity.email.as_deref().filter(|_| identity.email_verified)?;
     input::email("email", email).ok()
 }
+
+#[cfg(test)]
+#[path = "outside_tests.rs"]
+mod tests;

@@ -126,7 +126,7 @@ async fn no_credentials_and_wrong_ones_get_one_sentence_each() {
 #[tokio::test]
 async fn a_personal_access_token_is_its_user_until_it_expires() {
     let app = TestApp::new().await;
-    let (user, _) = app.user("ada@example.com", true).await;
+    let (user, _) = app.person("ada@example.com", true).await;
     let header = bearer(&token_of(&app, &user, Some(Duration::hours(1))).await);
     assert_eq!(app.authenticate(Some(&header)).await.unwrap(), actor(&user));
     let lower = header.replace("Bearer", "bearer ");
@@ -140,7 +140,7 @@ async fn a_personal_access_token_is_its_user_until_it_expires() {
 #[tokio::test]
 async fn a_token_of_any_form_that_the_operator_chose_holds() {
     let app = TestApp::new().await;
-    let (user, _) = app.user("ada@example.com", true).await;
+    let (user, _) = app.person("ada@example.com", true).await;
     let token = "chosen-by-the-operator";
     store_token(&app, &user, &hash_token(token).to_string(), None).await;
     assert!(app.authenticate(Some(&format!("Bearer {token}"))).await.is_ok());
@@ -149,7 +149,7 @@ async fn a_token_of_any_form_that_the_operator_chose_holds() {
 #[tokio::test]
 async fn the_use_of_a_token_is_noted_at_most_once_a_minute() {
     let app = TestApp::new().await;
-    let (user, _) = app.user("ada@example.com", false).await;
+    let (user, _) = app.person("ada@example.com", false).await;
     let secret = token_of(&app, &user, None).await;
     let header = bearer(&secret);
     let used = async || {
@@ -169,7 +169,7 @@ async fn the_use_of_a_token_is_noted_at_most_once_a_minute() {
 #[tokio::test]
 async fn nothing_of_a_disabled_user_holds() {
     let app = TestApp::new().await;
-    let (user, _) = app.user("ada@example.com", true).await;
+    let (user, _) = app.person("ada@example.com", true).await;
     let token = bearer(&token_of(&app, &user, None).await);
     let session = bearer(&sign_in(&app, &user.email, PASSWORD).await.unwrap().token);
     disable(&app, &user).await;
@@ -237,7 +237,7 @@ async fn a_changed_password_is_not_remembered_as_right() {
 #[tokio::test]
 async fn a_session_holds_for_its_time_and_is_audited() {
     let app = TestApp::new().await;
-    let (user, _) = app.user("ada@example.com", false).await;
+    let (user, _) = app.person("ada@example.com", false).await;
     let signed_in = sign_in(&app, " Ada@Example.com", PASSWORD).await.unwrap();
     assert_eq!(signed_in.user, user);
     assert_eq!(signed_in.expires_at, app.now() + Duration::hours(12));
@@ -254,7 +254,7 @@ async fn a_session_holds_for_its_time_and_is_audited() {
 #[tokio::test]
 async fn a_session_ends_with_a_new_password_and_with_the_user() {
     let app = TestApp::new().await;
-    let (user, _) = app.user("ada@example.com", false).await;
+    let (user, _) = app.person("ada@example.com", false).await;
     let first = bearer(&sign_in(&app, &user.email, PASSWORD).await.unwrap().token);
     app.clock.advance(Duration::milliseconds(2500));
     let password = people::NewPassword { hash: hash(PASSWORD), sessions_valid_from: app.now() };
@@ -273,7 +273,7 @@ async fn a_session_ends_with_a_new_password_and_with_the_user() {
 #[tokio::test]
 async fn a_sign_in_never_tells_what_was_wrong() {
     let app = TestApp::new().await;
-    let (user, _) = app.user("ada@example.com", false).await;
+    let (user, _) = app.person("ada@example.com", false).await;
     let pairs = [(user.email.as_str(), "wrong"), ("nobody@example.com", PASSWORD), ("\0", "")];
     let mut sentences = Vec::new();
     for (email, password) in pairs {
@@ -288,7 +288,7 @@ async fn a_sign_in_never_tells_what_was_wrong() {
 #[tokio::test]
 async fn attempts_are_limited_by_account_and_by_address_and_come_back_with_the_minute() {
     let app = TestApp::with(&[("PFY_AUTH_SIGN_IN_ATTEMPTS_PER_MINUTE", "2")]).await;
-    app.user("ada@example.com", false).await;
+    app.person("ada@example.com", false).await;
     let try_in = async |email: &str, client: &str| {
         let client = Some(client.parse().unwrap());
         let wrong = SecretString::from("wrong");

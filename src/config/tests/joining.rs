@@ -43,7 +43,7 @@ fn the_file_wins_over_the_defaults_and_the_environment_over_the_file() {
     let variables = [("PFY_CRON_METRICS_PORT".to_owned(), "9200".to_owned())];
     let config = Config::load(Some(&file.0), variables.into_iter()).unwrap();
     assert_eq!(config.cron.metrics_port, 9200);
-    assert_eq!(config.cron.zone().iana_name(), Some("Asia/Bangkok"));
+    assert_eq!(config.cron.zone(None).unwrap().name(), "Asia/Bangkok");
     assert_eq!(config.cron.max_occurrences_per_window, 60);
 }
 

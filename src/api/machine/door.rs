@@ -1,0 +1,120 @@
+//! What stands before every handler: who calls, and what the body says.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use serde::de::{DeserializeOwned, IgnoredAny};
+
+use super::problem::{Problem, request_id};
+use crate::app::App;
+use crate::domain::audit::Caller;
+use crate::error::Error;
+
+/// The largest body, in bytes.
+pub const BODY_MAX: usize = 64 * 1024;
+
+/// Whoever calls. Comes first among a handler's arguments, so that nobody unknown has a body
+/// read. Refused with 401 as [`App::authenticate`] says.
+pub(super) struct Authenticated(pub Caller);
+
+impl FromRequestParts<Arc<App>> for Authenticated {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        let header = parts.headers.get(AUTHORIZATION).map(|value| value.to_str().unwrap_or(""));
+        let actor = app.authenticate(header).await?;
+        Ok(Self(Caller { actor, request_id: request_id(&parts.extensions) }))
+    }
+}
+
+/// A JSON object. Refused: another content type (415), more than [`BODY_MAX`] bytes (413), what
+/// is no JSON (400, with line and column), what is no object or has a value of the wrong type
+/// (422, with the field). Fields that are not known are passed over.
+pub(super) struct Body<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        if !is_json(request.headers()) {
+            return Err(Problem::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "UNSUPPORTED_MEDIA_TYPE",
+                "the body must be JSON, with the header Content-Type: application/json",
+            ));
+        }
+        parse(&read(request, state).await?).map(Self)
+    }
+}
+
+/// As [`Body`], but no body at all, or `null`, stands for an empty object.
+pub(super) struct OptionalBody<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for OptionalBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        if is_json(request.headers()) {
+            let bytes = read(request, state).await?;
+            let nothing = matches!(bytes.trim_ascii(), b"" | b"null");
+            return parse(if nothing { b"{}" } else { &bytes }).map(Self);
+        }
+        if read(request, state).await?.is_empty() {
+            return parse(b"{}").map(Self);
+        }
+        Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "UNSUPPORTED_MEDIA_TYPE",
+            "a body must be JSON, with the header Content-Type: application/json",
+        ))
+    }
+}
+
+/// `application/json` or `application/…+json`, whatever its parameters.
+fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let essence = value.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+    essence == "application/json"
+        || essence.strip_prefix("application/").is_some_and(|subtype| subtype.ends_with("+json"))
+}
+
+/// The router's body limit counts while reading, whatever the length header says.
+async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Problem> {
+    Bytes::from_request(request, state).await.map_err(|rejection| match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "PAYLOAD_TOO_LARGE",
+            format!("the body must have at most {BODY_MAX} bytes"),
+        ),
+        _ => Problem::new(StatusCode::BAD_REQUEST, "BAD_REQUEST", "the body did not arrive whole"),
+    })
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    if !bytes.trim_ascii_start().starts_with(b"{") {
+        return Err(match serde_json::from_slice::<IgnoredAny>(bytes) {
+            Ok(_) => Error::invalid("body", "the body must be a JSON object").into(),
+            Err(error) => malformed(&error),
+        });
+    }
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let path = error.path().to_string();
+        let error = error.into_inner();
+        if !error.is_data() {
+            return malformed(&error);
+        }
+        Error::invalid(if path == "." { "body".to_owned() } else { path }, error.to_string()).into()
+    })?;
+    json.end().map_err(|error| malformed(&error))?;
+    Ok(value)
+}
+
+fn malformed(error: &serde_json::Error) -> Problem {
+    let detail = format!("the body is not JSON: {error}");
+    Problem::new(StatusCode::BAD_REQUEST, "MALFORMED_JSON", detail)
+}

@@ -1,0 +1,63 @@
+//! The REST surface for machines: a backend registers, sends heartbeats, asks who it is and
+//! which tenants there are.
+//!
+//! Names are camelCase going out; coming in, snake_case is read too, and fields that are not
+//! known are passed over, so that a newer client can talk to an older server. Every error is a
+//! problem document ([`Problem`]). Handlers translate between HTTP and use cases and decide
+//! nothing.
+
+mod backend;
+mod check;
+mod door;
+mod heartbeat;
+mod problem;
+mod tenants;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
+use axum::middleware::from_fn;
+use axum::routing::any;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::openapi;
+use crate::app::App;
+
+pub use door::BODY_MAX;
+pub use problem::{PROBLEM_JSON, Problem};
+
+/// The routes under `/api/machine`, the OpenAPI document with its reference page
+/// ([`openapi::router`]), and 404 for whatever else is under `/api`. More specific routes of
+/// other routers may be merged; errors of theirs are their own.
+///
+/// A request's id is taken from the extension that tower-http's request id layer sets.
+pub fn router() -> Router<Arc<App>> {
+    let (machine, _) = documented().split_for_parts();
+    machine
+        .merge(openapi::router())
+        .route("/api", any(nothing))
+        .route("/api/", any(nothing))
+        .route("/api/{*path}", any(nothing))
+        .layer(DefaultBodyLimit::max(BODY_MAX))
+        .layer(from_fn(problem::render))
+}
+
+/// The routes together with what is said about them.
+pub(super) fn documented() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::default()
+        .routes(routes!(backend::register_backend))
+        .routes(routes!(backend::delete_backend))
+        .routes(routes!(heartbeat::heartbeat))
+        .routes(routes!(check::check))
+        .routes(routes!(tenants::tenants))
+        .routes(routes!(tenants::tenants_alias))
+}
+
+async fn nothing() -> StatusCode {
+    StatusCode::NOT_FOUND
+}

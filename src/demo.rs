@@ -1,0 +1,117 @@
+//! `trigger-manager demo`: everything at work in one terminal, on nothing but this machine.
+//!
+//! The server is the real one, with an SQLite file in a temporary folder. The example backend is
+//! a real HTTP server in the same process: it registers, sends heartbeats and receives over
+//! loopback, which the demo's configuration allows and a default one refuses.
+
+mod backend;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use secrecy::ExposeSecret;
+
+use crate::app::{App, CreateApplication, CreateMachineUser, CreateProject, CreateTrigger};
+use crate::config::Config;
+use crate::domain::access::Actor;
+use crate::domain::application::Application;
+use crate::domain::audit::Caller;
+use crate::domain::people::User;
+use crate::domain::trigger::CatchUp;
+use crate::serve::{self, Server};
+use crate::{cli, telemetry};
+
+/// What the demo sets, unless the environment says otherwise.
+const SETTINGS: [(&str, &str); 4] = [
+    ("PFY_CALLBACKS_ALLOWED_NETWORKS", "127.0.0.0/8"),
+    ("PFY_LOG_LEVEL", "warn"),
+    ("PFY_CRON_METRICS_PORT", "0"),
+    ("PFY_SHUTDOWN_GRACE", "3s"),
+];
+
+/// A folder that is gone when the demo is.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs until Ctrl-C.
+pub async fn run() -> Result<()> {
+    let folder = std::env::temp_dir().join(format!("trigger-manager-demo-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).context("can't make a temporary folder")?;
+    let folder = Folder(folder);
+    let config = config(&folder)?;
+    telemetry::init(&config.log)?;
+    let app = serve::open(config).await?;
+    let first = app.bootstrap().await?;
+    let administrator = first.administrator.context("the demo's database is not new")?;
+    let token = first.token.or_else(|| app.config.auth.bootstrap_token.clone()).context("no token")?;
+    let (application, machine_token) = sample(&app, &administrator).await?;
+    let server = Server::start(app.clone()).await?;
+    let api = server.http_addr.context("the demo needs run_mode both or api")?;
+    let backend = backend::Backend::start().await?;
+    println!("The trigger manager runs at http://{api}, its data is in {}.", folder.0.display());
+    println!("  GraphiQL           http://{api}/graphiql");
+    println!("  token to paste     {}", token.expose_secret());
+    println!("  machine endpoints  http://{api}/api/docs");
+    if let Some(metrics) = server.metrics_addr {
+        println!("  metrics            http://{metrics}/metrics");
+    }
+    println!("The sample application is {} ({}).", application.name, application.id);
+    println!("Its backend listens at {}. Ctrl-C ends it all.\n", backend.callback_url);
+    let registered = backend.register(&app, api, &machine_token).await?;
+    let heartbeats = tokio::spawn(registered.heartbeats(app.stopping.clone()));
+    cli::ended().await?;
+    println!("\nStopping.");
+    server.stop().await;
+    backend.stop().await;
+    heartbeats.abort();
+    Ok(())
+}
+
+fn config(folder: &Folder) -> Result<Config> {
+    let database = format!("sqlite://{}?mode=rwc", folder.0.join("demo.db").display());
+    let defaults = SETTINGS.into_iter().chain([("PFY_DATABASE_URL", database.as_str())]);
+    let defaults = defaults.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    Ok(Config::from_process_over(defaults.collect())?)
+}
+
+/// Makes the sample project, as the administrator would.
+async fn sample(app: &Arc<App>, administrator: &User) -> Result<(Application, String)> {
+    let User { id, email, administrator, .. } = administrator.clone();
+    let caller = Caller { actor: Actor::User { id, email, administrator }, request_id: None };
+    let new = CreateProject { slug: "sample".into(), name: "Sample project".into() };
+    let project = app.create_project(&caller, new).await?;
+    let (slug, name) = ("reports".into(), "Reports".into());
+    let new = CreateApplication { project_id: project.id, slug, name };
+    let application = app.create_application(&caller, new).await?;
+    let new = CreateMachineUser {
+        application_id: application.id,
+        name: "Example backend".into(),
+        environment: "demo".into(),
+        username: "example-backend".into(),
+        password: None,
+    };
+    let (_, token) = app.create_machine_user(&caller, new).await?;
+    for (name, run_key, expression) in [
+        ("Every five seconds", "heartbeat", "*/5 * * * * *"),
+        ("Every minute", "minutely-report", "0 * * * * *"),
+    ] {
+        let new = CreateTrigger {
+            application_id: application.id,
+            name: name.into(),
+            description: String::new(),
+            run_key: run_key.into(),
+            cron_expression: expression.into(),
+            time_zone: None,
+            enabled: true,
+            catch_up: CatchUp::All,
+        };
+        app.create_trigger(&caller, new).await?;
+    }
+    Ok((application, token.expose_secret().to_owned()))
+}

@@ -1,0 +1,199 @@
+//! Putting a process together: opens what the configuration names, starts what `run_mode` says,
+//! and ends it all in order.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use axum::Router;
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use ipnet::IpNet;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::app::{App, Parts};
+use crate::clock::SystemClock;
+use crate::config::Config;
+use crate::domain::cron::Zone;
+use crate::egress::{AddressPolicy, Egress, EgressConfig, Outgoing, Sent};
+use crate::executor::{Executor, driver};
+use crate::secrets::SecretKey;
+use crate::store::{Options, Store};
+use crate::{api, monitor};
+
+/// How much of a backend's answer is read.
+const RESPONSE_MAX: usize = 64 * 1024;
+const LISTEN_PAUSE: Duration = Duration::from_secs(1);
+
+/// Opens the database that `config` names. SQLite is brought up to date; PostgreSQL too, in turn
+/// with other processes that start.
+pub async fn open_store(config: &Config) -> Result<Store> {
+    let options = Options {
+        url: config.database_url.expose().to_owned(),
+        max_connections: config.database.max_connections,
+        schema: None,
+    };
+    let store = Store::connect(&options)
+        .await
+        .with_context(|| format!("can't open the database {}", config.database_url))?;
+    store.migrate().await.context("can't bring the database's schema up to date")?;
+    Ok(store)
+}
+
+/// Makes the application of a process.
+pub async fn open(config: Config) -> Result<Arc<App>> {
+    let key = SecretKey::resolve(&config.secret_key_source()).context("secret_key")?;
+    let zone = config
+        .cron
+        .zone(Config::machine_time_zone().as_deref())
+        .context("the server's time zone; set cron.time_zone")?;
+    let egress = egress(&config, config.callbacks.allowed_networks.clone())?;
+    let store = open_store(&config).await?;
+    let clock = Arc::new(SystemClock);
+    let app = App::new(Parts { store, clock, config, zone, egress, key })?;
+    Ok(Arc::new(app))
+}
+
+/// The outbound client that `config` describes, which may reach `allowed` beside public addresses.
+pub fn egress(config: &Config, allowed: Vec<IpNet>) -> Result<Egress> {
+    Ok(Egress::new(EgressConfig {
+        policy: AddressPolicy::new(allowed),
+        timeout: config.dispatch.timeout,
+        max_response_bytes: RESPONSE_MAX,
+        max_idle_per_host: config.dispatch.concurrency_per_backend,
+        user_agent: concat!("trigger-manager/", env!("CARGO_PKG_VERSION")).to_owned(),
+    })?)
+}
+
+/// A running process.
+pub struct Server {
+    /// Where the API listens, if it does.
+    pub http_addr: Option<SocketAddr>,
+    /// Where metrics and health are, if anywhere.
+    pub metrics_addr: Option<SocketAddr>,
+    stop: CancellationToken,
+    grace: Duration,
+    tasks: JoinSet<()>,
+}
+
+impl Server {
+    /// Starts what the application's `run_mode` says.
+    pub async fn start(app: Arc<App>) -> Result<Self> {
+        tell(&app);
+        let mode = app.config.run_mode;
+        let stop = app.stopping.clone();
+        let mut tasks = JoinSet::new();
+        let mut http_addr = None;
+        if mode.serves_api() {
+            let listener = bind(app.config.http_addr, "http_addr").await?;
+            http_addr = Some(listener.local_addr()?);
+            tasks.spawn(serve(listener, api::router(app.clone()), stop.clone()));
+        }
+        let metrics = (app.config.cron.metrics_host, app.config.cron.metrics_port).into();
+        let metrics_addr = match bind(metrics, "cron.metrics_port").await {
+            Ok(listener) => {
+                let addr = listener.local_addr()?;
+                tasks.spawn(serve(listener, monitor::router(app.clone()), stop.clone()));
+                Some(addr)
+            }
+            Err(error) if !mode.runs_executor() => {
+                tracing::warn!("this api process has no metrics: {error:#}");
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        tasks.spawn({
+            let (wake, stop) = (app.wake.clone(), stop.clone());
+            async move { wake.carry(stop).await }
+        });
+        if mode.runs_executor() {
+            let executor = Arc::new(Executor::new(app.clone()));
+            tracing::info!(executor = %executor.id(), "this process executes");
+            tasks.spawn(driver::run(executor, stop.clone()));
+            tasks.spawn(hear(app.clone(), stop.clone()));
+        }
+        let grace = app.config.shutdown.grace;
+        Ok(Self { http_addr, metrics_addr, stop, grace, tasks })
+    }
+
+    /// Ends in order: nothing new is taken, what is in flight may end within the grace, and a
+    /// bound after that whatever still runs is dropped.
+    pub async fn stop(mut self) {
+        self.stop.cancel();
+        let all = async { while self.tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(self.grace + Duration::from_secs(2), all).await.is_err() {
+            tracing::warn!("some work did not end within shutdown.grace and was dropped");
+        }
+    }
+}
+
+/// Says what an operator should be able to read at the top of the log.
+fn tell(app: &App) {
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        run_mode = ?app.config.run_mode,
+        database = %app.config.database_url,
+        time_zone = app.zone.name(),
+        zone_data = %Zone::data_version(),
+        "starting"
+    );
+    let allowed = &app.config.callbacks.allowed_networks;
+    if !allowed.is_empty() {
+        tracing::warn!(networks = ?allowed, "callbacks.allowed_networks opens addresses that are refused by default: backends in them can be called");
+    }
+}
+
+async fn bind(addr: SocketAddr, key: &str) -> Result<TcpListener> {
+    TcpListener::bind(addr).await.with_context(|| format!("{key}: can't listen on {addr}"))
+}
+
+async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
+    let service = router.into_make_service_with_connect_info::<SocketAddr>();
+    let ended = axum::serve(listener, service).with_graceful_shutdown(stop.cancelled_owned());
+    if let Err(error) = ended.await {
+        tracing::error!(%error, "a listener failed");
+    }
+}
+
+/// Hears hints of other processes; on a lost connection again and again.
+async fn hear(app: Arc<App>, stop: CancellationToken) {
+    while !stop.is_cancelled() {
+        if let Err(error) = app.store.listen(&stop, || app.wake.hint_near()).await {
+            tracing::debug!(error = &error as &dyn std::error::Error, "hints are not heard; the executor looks when its timers end");
+        }
+        let _ = tokio::time::timeout(LISTEN_PAUSE, stop.cancelled()).await;
+    }
+}
+
+/// Fails unless the process that this configuration describes answers on its health address.
+pub async fn check(config: &Config) -> Result<()> {
+    let address = match config.run_mode.serves_api() {
+        true => config.http_addr,
+        false => (config.cron.metrics_host, config.cron.metrics_port).into(),
+    };
+    let host = match address.ip() {
+        ip if ip.is_unspecified() && ip.is_ipv4() => std::net::Ipv4Addr::LOCALHOST.into(),
+        ip if ip.is_unspecified() => std::net::Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    let url = format!("http://{}/healthz", SocketAddr::new(host, address.port()));
+    let status = probe(config, &url, host).await?;
+    anyhow::ensure!(status == 200, "{url} answers {status}, not 200");
+    println!("{url} answers 200");
+    Ok(())
+}
+
+
+async fn probe(config: &Config, url: &str, host: IpAddr) -> Result<u16> {
+    let allowed = vec![IpNet::from(host)];
+    let url = AddressPolicy::new(allowed.clone()).parse_url(url)?;
+    let (method, headers, body) = (Method::GET, HeaderMap::new(), Bytes::new());
+    let request = Outgoing { method, url: url.clone(), headers, body, timeout: None };
+    match egress(config, allowed)?.send(request).await {
+        Sent::Answered { status, .. } => Ok(status),
+        Sent::Failed { detail, .. } => bail!("{} does not answer: {detail}", url.as_str()),
+    }
+}

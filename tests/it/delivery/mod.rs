@@ -1,0 +1,9 @@
+//! From a due time to a backend, with everything real but the clock.
+
+mod attempts;
+mod budget;
+mod fan_out;
+mod hand_over;
+mod ledger;
+mod liveness;
+mod off;
