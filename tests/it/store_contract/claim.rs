@@ -188,6 +188,37 @@ async fn sixteen_claimers_get_different_deliveries_and_together_all_of_them() {
     assert_eq!(number(&store, tokens).await, 0);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn processes_on_one_database_share_one_queue() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    let backend = world.backend("backend").await;
+    let queued = world.queued(backend.id, 200).await;
+    let mut processes = vec![(*store).clone()];
+    for _ in 0..3 {
+        processes.push(store.another().await);
+    }
+    let claims = race(|number| {
+        let process = processes[number % 4].clone();
+        async move {
+            let mut mine = Vec::new();
+            loop {
+                let claimed = claim(&process, at(1000), 5, 5).await;
+                if claimed.is_empty() {
+                    return mine;
+                }
+                mine.extend(claimed.into_iter().map(|one| one.delivery.id));
+            }
+        }
+    })
+    .await;
+    let mut claimed: Vec<_> = claims.into_iter().flatten().collect();
+    claimed.extend(claim(&store, at(1000), 1000, 1000).await.into_iter().map(|c| c.delivery.id));
+    assert_eq!(claimed.len(), 200);
+    let expected: HashSet<_> = queued.into_iter().map(|one| one.id).collect();
+    assert_eq!(claimed.into_iter().collect::<HashSet<_>>(), expected);
+}
+
 #[tokio::test]
 async fn a_lane_with_thousands_of_rows_does_not_keep_another_from_being_served() {
     let store = TestStore::new().await;

@@ -149,7 +149,8 @@ async fn writing_occurrences_answers_only_the_new_ones() {
     let trigger = world.trigger("trigger", None).await;
     let (old, new) =
         (world.new_occurrence(&trigger, at(0)), world.new_occurrence(&trigger, at(1000)));
-    let written = within!(store, |tx| executor::insert_occurrences(&*tx, &[old.clone()]));
+    let written =
+        within!(store, |tx| executor::insert_occurrences(&*tx, std::slice::from_ref(&old)));
     assert_eq!(written, HashSet::from([old.id]));
     let again = [world.new_occurrence(&trigger, at(0)), new.clone()];
     let written = within!(store, |tx| executor::insert_occurrences(&*tx, &again));
@@ -202,7 +203,10 @@ async fn the_latest_occurrence_of_each_trigger_is_found_at_once() {
     for (trigger, due) in [(&one, [0, 2000, 1000]), (&other, [500, 400, 300])] {
         for due in due {
             let occurrence = world.new_occurrence(trigger, at(due));
-            within!(store, |tx| executor::insert_occurrences(&*tx, &[occurrence.clone()]));
+            within!(store, |tx| executor::insert_occurrences(
+                &*tx,
+                std::slice::from_ref(&occurrence)
+            ));
             if due == 2000 || due == 500 {
                 latest.insert(occurrence.id);
             }

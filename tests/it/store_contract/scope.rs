@@ -75,7 +75,7 @@ macro_rules! finder {
     };
 }
 
-/// Finders of one thing or of a list, for things of an application.
+/// Finders of an application.
 fn of_application() -> Vec<(&'static str, Finder)> {
     vec![
         finder!("application::find", |s, scope, of| one(application::find(
@@ -103,6 +103,12 @@ fn of_application() -> Vec<(&'static str, Finder)> {
             let page = application::list(s.read(), scope, None, &first(50)).await.unwrap();
             page.rows.iter().filter(|(_, row)| row.id == of.world.application.id).count()
         }),
+    ]
+}
+
+/// Finders of what belongs to an application and is not due at any time.
+fn of_its_parts() -> Vec<(&'static str, Finder)> {
+    vec![
         finder!("application::tenant", |s, scope, of| one(application::tenant(
             s.read(),
             scope,
@@ -246,6 +252,14 @@ fn of_project() -> Vec<(&'static str, Finder)> {
     ]
 }
 
+fn below_an_application() -> Vec<(&'static str, Finder)> {
+    [of_application(), of_its_parts(), of_triggers()].concat()
+}
+
+fn all() -> Vec<(&'static str, Finder)> {
+    [below_an_application(), of_project()].concat()
+}
+
 /// Two applications of one project, and one of another.
 async fn three(store: &TestStore) -> (Full, Full, Full) {
     let (one, other) = (World::named(store, "one").await, World::named(store, "other").await);
@@ -262,7 +276,7 @@ async fn a_member_sees_all_of_the_own_projects_and_nothing_of_others() {
     let store = TestStore::new().await;
     let (mine, neighbour, foreign) = three(&store).await;
     let scope = Scope::ProjectsOf(mine.member.user_id);
-    for (name, find) in of_application().into_iter().chain(of_triggers()).chain(of_project()) {
+    for (name, find) in all() {
         assert_eq!(find(&store, scope, &mine).await, 1, "{name}: one's own");
         assert_eq!(find(&store, scope, &foreign).await, 0, "{name}: another project's");
         assert!(find(&store, scope, &neighbour).await >= 1, "{name}: the own project's");
@@ -274,7 +288,7 @@ async fn whoever_is_no_member_of_anything_sees_nothing() {
     let store = TestStore::new().await;
     let (mine, ..) = three(&store).await;
     let stranger = user(&store, "stranger@example.com").await;
-    for (name, find) in of_application().into_iter().chain(of_triggers()).chain(of_project()) {
+    for (name, find) in all() {
         let scope = Scope::ProjectsOf(stranger.id);
         assert_eq!(find(&store, scope, &mine).await, 0, "{name}");
         assert!(find(&store, Scope::Everything, &mine).await >= 1, "{name}: an administrator");
@@ -286,7 +300,7 @@ async fn a_machine_sees_its_own_application_and_nothing_of_its_neighbours() {
     let store = TestStore::new().await;
     let (mine, neighbour, foreign) = three(&store).await;
     let scope = Scope::Application(mine.world.application.id);
-    for (name, find) in of_application().into_iter().chain(of_triggers()) {
+    for (name, find) in below_an_application() {
         assert_eq!(find(&store, scope, &mine).await, 1, "{name}: its own");
         assert_eq!(find(&store, scope, &neighbour).await, 0, "{name}: a neighbour's");
         assert_eq!(find(&store, scope, &foreign).await, 0, "{name}: another project's");
@@ -302,7 +316,7 @@ async fn a_membership_that_ends_takes_the_view_with_it() {
     let (mine, ..) = three(&store).await;
     let scope = Scope::ProjectsOf(mine.member.user_id);
     within!(store, |tx| people::delete_member(&*tx, mine.member.id));
-    for (name, find) in of_application().into_iter().chain(of_triggers()).chain(of_project()) {
+    for (name, find) in all() {
         assert_eq!(find(&store, scope, &mine).await, 0, "{name}");
     }
 }
