@@ -143,7 +143,9 @@ async fn the_log_has_the_columns_and_defaults_that_its_users_know() {
 /// The text that made an index, without what differs between the engines.
 async fn index(store: &Store, name: &str) -> String {
     let sql = match store.engine() {
-        Engine::Sqlite => "SELECT sql AS text FROM sqlite_master WHERE type = 'index' AND name = $1",
+        Engine::Sqlite => {
+            "SELECT sql AS text FROM sqlite_master WHERE type = 'index' AND name = $1"
+        }
         Engine::Postgres => {
             "SELECT indexdef AS text FROM pg_indexes \
              WHERE schemaname = current_schema() AND indexname = $1"
@@ -153,13 +155,12 @@ async fn index(store: &Store, name: &str) -> String {
     assert_eq!(rows.len(), 1, "there is no index {name}");
     let text: String = rows[0].try_get("", "text").unwrap();
     let text = text.split_once(" (").map(|(_, columns)| format!("({columns}")).unwrap();
-    text.replace("::text", "").replace("((status) = 'pending')", "status = 'pending'").replace(
-        ['(', ')'],
-        " ",
-    )
-    .split_whitespace()
-    .collect::<Vec<_>>()
-    .join(" ")
+    text.replace("::text", "")
+        .replace("((status) = 'pending')", "status = 'pending'")
+        .replace(['(', ')'], " ")
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 #[tokio::test]
@@ -211,4 +212,28 @@ async fn a_database_that_is_not_there_is_an_error_and_not_a_panic() {
         None => "sqlite:///dev/null/store.db?mode=rwc".to_owned(),
     };
     assert!(Store::connect(&options).await.is_err());
+}
+
+#[tokio::test]
+async fn a_database_in_memory_is_refused_with_what_would_be_right() {
+    for url in ["sqlite::memory:", "sqlite://store.db?mode=memory", "sqlite://:memory:"] {
+        let options =
+            trigger_manager::store::Options { url: url.into(), max_connections: 1, schema: None };
+        let error = Store::connect(&options).await.err().expect(url);
+        assert_eq!((error.code(), error.field()), ("INVALID", Some("database_url")));
+        assert!(error.to_string().contains("must name a file"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn the_folder_of_a_database_file_is_made_under_its_own_name() {
+    let folder = std::env::temp_dir().join(format!("trigger-manager {}", uuid::Uuid::now_v7()));
+    let path = folder.display().to_string().replace(' ', "%20");
+    let url = format!("sqlite://{path}/inner/store.db?mode=rwc");
+    let options = trigger_manager::store::Options { url, max_connections: 1, schema: None };
+    let store = Store::connect(&options).await.unwrap();
+    store.ping().await.unwrap();
+    assert!(folder.join("inner/store.db").is_file());
+    store.close().await.unwrap();
+    std::fs::remove_dir_all(folder).unwrap();
 }
