@@ -44,9 +44,7 @@ impl Executor {
                 let finished = verdict::after_attempt(&work.claimed, &attempt, at, policy);
                 (Some(attempt), finished)
             }
-            (finished, _) => {
-                (None, finished.unwrap_or_else(|| verdict::given_back(&work.claimed)))
-            }
+            (finished, _) => (None, finished.unwrap_or_else(|| verdict::given_back(&work.claimed))),
         };
         let answered = attempt.as_ref().map(|attempt| attempt.answered);
         self.lanes.done(backend, application, answered);
@@ -75,7 +73,12 @@ impl Executor {
         Some(verdict::postponed(claimed, reason, now, (&policy, self.jitter())))
     }
 
-    async fn send(&self, delivery: &Delivery, callback: &Callback, now: DateTime<Utc>) -> Attempted {
+    async fn send(
+        &self,
+        delivery: &Delivery,
+        callback: &Callback,
+        now: DateTime<Utc>,
+    ) -> Attempted {
         let number = delivery.retry_count.saturating_add(1);
         if number == 1 {
             self.app.metrics.late(now - delivery.execute_at);

@@ -15,8 +15,7 @@ impl Store {
             stop.cancelled().await;
             return Ok(());
         }
-        let mut listener =
-            PgListener::connect(&self.url).await.map_err(Error::internal)?;
+        let mut listener = PgListener::connect(&self.url).await.map_err(Error::internal)?;
         listener.listen("pfy_wake").await.map_err(Error::internal)?;
         look();
         loop {

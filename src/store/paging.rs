@@ -149,7 +149,9 @@ impl Key {
         let def = column.def();
         match def.get_column_type() {
             ColumnType::Uuid => matches!(self, Self::Id(_)),
-            ColumnType::TimestampWithTimeZone => matches!(self, Self::Milliseconds(at) if TIMES.contains(at)),
+            ColumnType::TimestampWithTimeZone => {
+                matches!(self, Self::Milliseconds(at) if TIMES.contains(at))
+            }
             ColumnType::BigInteger => matches!(self, Self::Number(_)),
             _ => matches!(self, Self::Text(text) if !text.contains('\0')),
         }

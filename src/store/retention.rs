@@ -1,13 +1,11 @@
 //! Deleting what has been kept long enough, a batch at a time.
 
 use chrono::{DateTime, Utc};
-use sea_orm::{
-    ColumnTrait, EntityTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect,
-};
+use sea_orm::{ColumnTrait, EntityTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 
-use super::entity::{audit_log, scheduled_action, trigger_log, trigger_occurrence};
 use super::Tx;
+use super::entity::{audit_log, scheduled_action, trigger_log, trigger_occurrence};
 use crate::error::Result;
 
 /// The tables that are swept by their key.

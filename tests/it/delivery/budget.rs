@@ -22,10 +22,8 @@ async fn a_delivery_fails_after_the_last_attempt_and_says_why() {
     assert_eq!(delivery.last_error.as_deref(), Some("the backend answered 500, not 2xx"));
     assert_eq!(t.occurrences().await[0].status, OccurrenceStatus::Failed);
     let metrics = t.app.metrics.encode();
-    let line = format!(
-        "pfy_executor_trigger_delivery_failed_total{{app=\"{}\"}} 1",
-        t.application.id
-    );
+    let line =
+        format!("pfy_executor_trigger_delivery_failed_total{{app=\"{}\"}} 1", t.application.id);
     assert!(metrics.contains(&line), "{metrics}");
 }
 

@@ -111,8 +111,7 @@ async fn the_audit_log_is_read_latest_first_and_by_what_is_asked_for() {
     let times = |filter: Filter| {
         let store = world.store.clone();
         async move {
-            let page =
-                list(store.read(), Scope::Everything, &filter, &first(10)).await.unwrap();
+            let page = list(store.read(), Scope::Everything, &filter, &first(10)).await.unwrap();
             page.rows.iter().map(|(_, row)| (row.at - at(0)).num_milliseconds()).collect::<Vec<_>>()
         }
     };

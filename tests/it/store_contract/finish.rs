@@ -60,10 +60,8 @@ async fn a_retry_is_pending_again_and_due_at_its_time() {
     let backend = world.backend("backend").await;
     let (_, deliveries) = world.occurrence(&[backend.id]).await;
     let claimed = world.claim(at(1000)).await;
-    let retry = Finished {
-        execute_at: at(6001),
-        ..ending(&claimed[0], ActionStatus::Pending, at(1234))
-    };
+    let retry =
+        Finished { execute_at: at(6001), ..ending(&claimed[0], ActionStatus::Pending, at(1234)) };
     within!(store, |tx| executor::finish(&*tx, &[retry], at(1234)));
     let stored = world.reread(&deliveries[0]).await;
     assert_eq!((stored.status, stored.execute_at), (ActionStatus::Pending, at(6001)));

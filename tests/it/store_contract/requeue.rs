@@ -27,13 +27,10 @@ async fn only_a_failed_or_cancelled_delivery_is_queued_again() {
             false => format!("UPDATE scheduled_action SET status = '{status}' WHERE id = x'{id}'"),
         };
         super::world::execute(&store, &set).await;
-        let before = (world.reread(&deliveries[0]).await, world.reread_occurrence(&occurrence).await);
-        let queued = within!(store, |tx| delivery::requeue(
-            &*tx,
-            &deliveries[0],
-            at(5000),
-            at(9_000_000)
-        ));
+        let before =
+            (world.reread(&deliveries[0]).await, world.reread_occurrence(&occurrence).await);
+        let queued =
+            within!(store, |tx| delivery::requeue(&*tx, &deliveries[0], at(5000), at(9_000_000)));
         assert_eq!(queued, expected, "{status}");
         if !expected {
             let after =

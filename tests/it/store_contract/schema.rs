@@ -143,7 +143,9 @@ async fn the_log_has_the_columns_and_defaults_that_its_users_know() {
 /// The text that made an index, without what differs between the engines.
 async fn index(store: &Store, name: &str) -> String {
     let sql = match store.engine() {
-        Engine::Sqlite => "SELECT sql AS text FROM sqlite_master WHERE type = 'index' AND name = $1",
+        Engine::Sqlite => {
+            "SELECT sql AS text FROM sqlite_master WHERE type = 'index' AND name = $1"
+        }
         Engine::Postgres => {
             "SELECT indexdef AS text FROM pg_indexes \
              WHERE schemaname = current_schema() AND indexname = $1"
@@ -153,13 +155,12 @@ async fn index(store: &Store, name: &str) -> String {
     assert_eq!(rows.len(), 1, "there is no index {name}");
     let text: String = rows[0].try_get("", "text").unwrap();
     let text = text.split_once(" (").map(|(_, columns)| format!("({columns}")).unwrap();
-    text.replace("::text", "").replace("((status) = 'pending')", "status = 'pending'").replace(
-        ['(', ')'],
-        " ",
-    )
-    .split_whitespace()
-    .collect::<Vec<_>>()
-    .join(" ")
+    text.replace("::text", "")
+        .replace("((status) = 'pending')", "status = 'pending'")
+        .replace(['(', ')'], " ")
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 #[tokio::test]

@@ -24,9 +24,7 @@ async fn occurrences_that_wait_come_when_due_earliest_first_and_no_more_than_ask
     waiting(&world, 2001).await;
     let read = |limit| {
         let store = world.store.clone();
-        async move {
-            within!(store, |tx| executor::waiting_occurrences(&*tx, at(2000), limit))
-        }
+        async move { within!(store, |tx| executor::waiting_occurrences(&*tx, at(2000), limit)) }
     };
     assert_eq!(read(10).await, [first.clone(), second]);
     assert_eq!(read(1).await, [first]);
