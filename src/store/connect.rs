@@ -1,9 +1,10 @@
 //! Opening the database, and bringing its schema up to date.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use migration::MigratorTrait;
-use sea_orm::sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
+use sea_orm::sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sea_orm::{
     ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DbBackend, Statement,
 };
@@ -30,11 +31,12 @@ pub struct Options {
 
 impl Store {
     /// Opens the database. An SQLite file that is not there is made, with its folder.
-    /// Fails when the database can't be reached.
+    /// Refused with `INVALID`: SQLite in memory. Fails when the database can't be reached.
     pub async fn connect(options: &Options) -> Result<Self> {
         let traffic = Traffic::default();
         let url = options.url.as_str().into();
         if options.url.starts_with("sqlite:") {
+            refuse_memory(&options.url)?;
             make_folder(&options.url)?;
             let write = open(sqlite(options, 1), &traffic).await?;
             let read = open(sqlite(options, SQLITE_READERS), &traffic).await?;
@@ -109,13 +111,24 @@ fn postgres(options: &Options) -> ConnectOptions {
     connect
 }
 
+/// Makes the folder that the file of a database is to stand in.
 fn make_folder(url: &str) -> Result<()> {
-    let path = url.trim_start_matches("sqlite:").trim_start_matches("//");
-    let path = path.split('?').next().unwrap_or_default();
-    match std::path::Path::new(path).parent() {
+    let options = SqliteConnectOptions::from_str(url).map_err(Error::internal)?;
+    match options.get_filename().parent() {
         Some(folder) if !folder.as_os_str().is_empty() => {
             std::fs::create_dir_all(folder).map_err(Error::internal)
         }
         _ => Ok(()),
     }
+}
+
+/// Readers and the writer have connections of their own, and one in memory is seen by its own
+/// connection alone.
+fn refuse_memory(url: &str) -> Result<()> {
+    if url.contains(":memory:") || url.contains("mode=memory") {
+        let reason = "database_url must name a file, for example sqlite://data/manager.db: a \
+                      database in memory is gone with the connection that made it";
+        return Err(Error::invalid("database_url", reason));
+    }
+    Ok(())
 }

@@ -250,6 +250,9 @@ pub(super) async fn delete_of_applications(
     applications: &[Uuid],
 ) -> Result<()> {
     use scheduled_action::{Column, Entity};
+    if applications.is_empty() {
+        return Ok(());
+    }
     let of_them = Column::ApplicationId.is_in(applications.iter().copied());
     Entity::delete_many().filter(of_them).exec(db).await?;
     Ok(())

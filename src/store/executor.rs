@@ -249,13 +249,15 @@ pub struct Claim<'a> {
 }
 
 /// Claims due deliveries, in a transaction of its own: from `start_after` on, and, if that is not
-/// enough, from the beginning.
+/// enough, from the beginning. No lane is asked twice, so none gives more than its share.
 pub async fn claim(store: &Store, claim: Claim<'_>) -> Result<Vec<Claimed>> {
     let tx = store.begin().await?;
     let mut rows = claim_rows(&tx, claim, claim.start_after).await?;
     let taken = rows.len() as u64;
     if taken < claim.limit && !claim.start_after.is_nil() {
-        let rest = Claim { limit: claim.limit - taken, ..claim };
+        let asked = rows.iter().map(|row| BackendId(row.lane)).collect::<HashSet<_>>();
+        let without: Vec<_> = asked.into_iter().chain(claim.without.iter().copied()).collect();
+        let rest = Claim { limit: claim.limit - taken, without: &without, ..claim };
         rows.extend(claim_rows(&tx, rest, Uuid::nil()).await?);
     }
     if !rows.is_empty() {

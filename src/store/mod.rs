@@ -113,6 +113,27 @@ impl Store {
     }
 }
 
+/// The statements that every pass of an executor runs, by name, for the tests that look at their
+/// plans.
+#[doc(hidden)]
+pub fn planned_statements(engine: Engine) -> [(&'static str, &'static str); 7] {
+    use dialect::{CLAIM, DUE_TRIGGERS, FINISH, NEXT_DUE, REAP};
+    use dialect::{SETTLE_OCCURRENCES, WAITING_OCCURRENCES};
+    let text = |sql: &dialect::Sql| match engine {
+        Engine::Sqlite => sql.sqlite,
+        Engine::Postgres => sql.postgres,
+    };
+    [
+        ("due_triggers", text(&DUE_TRIGGERS)),
+        ("claim", text(&CLAIM)),
+        ("next_due", text(&NEXT_DUE)),
+        ("waiting_occurrences", text(&WAITING_OCCURRENCES)),
+        ("reap", text(&REAP)),
+        ("finish", text(&FINISH)),
+        ("settle", text(&SETTLE_OCCURRENCES)),
+    ]
+}
+
 /// A transaction that may write.
 pub struct Tx {
     inner: DatabaseTransaction,

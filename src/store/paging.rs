@@ -70,7 +70,7 @@ fn bounded<E: EntityTrait>(
     by: &By<E::Column>,
     request: &PageRequest,
 ) -> Result<Select<E>> {
-    let place = || Expr::tuple([by.column.into_expr().into(), by.id.into_expr().into()]);
+    let place = || Expr::tuple([by.column.into_expr(), by.id.into_expr()]);
     let up = by.direction == Direction::Ascending;
     if let Some(after) = &request.after {
         let bound = Cursor::decode("after", after, by)?.tuple();
@@ -129,7 +129,7 @@ impl Cursor {
     }
 
     fn tuple(self) -> SimpleExpr {
-        Expr::tuple([Expr::value(self.1.value()), Expr::value(self.2.value())]).into()
+        Expr::tuple([Expr::value(self.1.value()), Expr::value(self.2.value())])
     }
 }
 

@@ -33,11 +33,6 @@ impl Received {
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).unwrap().to_str().unwrap()
     }
-
-    /// The body as JSON.
-    pub fn json(&self) -> serde_json::Value {
-        serde_json::from_slice(&self.body).unwrap()
-    }
 }
 
 #[derive(Default)]

@@ -22,7 +22,7 @@ pub(super) use schedule::*;
 use std::borrow::Cow;
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use sea_orm::sea_query::{Expr, SimpleExpr};
+use sea_orm::sea_query::{BinOper, Expr, ExprTrait, Func, SimpleExpr};
 use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, FromQueryResult, Statement, Value};
 use serde_json::json;
 use uuid::Uuid;
@@ -95,16 +95,17 @@ pub(super) fn contains(column: impl ColumnTrait, text: &str) -> SimpleExpr {
     let mut pattern = String::with_capacity(text.len() + 2);
     pattern.push('%');
     for character in text.chars() {
-        if matches!(character, '%' | '_' | '\\') {
-            pattern.push('\\');
+        if matches!(character, '%' | '_' | '!') {
+            pattern.push('!');
         }
         pattern.push(character);
     }
     pattern.push('%');
     // Both sides by the database: this program knows more cases than it, and would miss a text
     // that is written exactly so.
-    let sides = [column.into_expr().into(), Expr::value(pattern)];
-    Expr::cust_with_exprs(r"lower($1) LIKE lower($2) ESCAPE '\'", sides)
+    let pattern = Expr::expr(Func::lower(Expr::value(pattern)));
+    let escaped = pattern.binary(BinOper::Escape, Expr::cust("'!'"));
+    Expr::expr(Func::lower(column.into_expr())).binary(BinOper::Like, escaped)
 }
 
 /// A text as both databases can store it: PostgreSQL has no place for the null character.

@@ -11,7 +11,8 @@ use super::Sql;
 ///
 /// On PostgreSQL the claim is a materialized CTE: a plain `LIMIT` below an `UPDATE` may be
 /// evaluated more than once and claim more than the limit. Rows that another executor is
-/// claiming are skipped.
+/// claiming are skipped. The rows are then found as an array of ids, which is always looked up
+/// by the key; a join with the CTE would read the whole table as long as it is not large.
 ///
 /// `$1` now, `$2` lease token, `$3` lease end, `$4` how many, `$5` how many a lane, `$6` the
 /// lane to start after, `$7` lanes to leave out.
@@ -51,7 +52,7 @@ pub(in crate::store) const CLAIM: Sql = Sql {
             LIMIT $4)
         UPDATE scheduled_action a
         SET status = 'processing', lease_token = $2, lease_until = $3, updated_at = $1
-        FROM claimed c WHERE a.id = c.id
+        WHERE a.id = ANY (ARRAY(SELECT id FROM claimed))
         RETURNING a.*",
 };
 
@@ -95,12 +96,12 @@ pub(in crate::store) const FINISH: Sql = Sql {
             retry_count int, last_error text)),
         held AS MATERIALIZED (SELECT a.id FROM scheduled_action a
             JOIN r ON r.id = a.id AND r.lease_token = a.lease_token
-            ORDER BY a.id FOR UPDATE OF a)
+            WHERE a.id = ANY (ARRAY(SELECT id FROM r)) ORDER BY a.id FOR UPDATE OF a)
         UPDATE scheduled_action a SET status = r.status, execute_at = r.execute_at,
             executed_at = r.executed_at, retry_count = r.retry_count, last_error = r.last_error,
             lease_token = NULL, lease_until = NULL, updated_at = $2
-        FROM held h JOIN r ON r.id = h.id
-        WHERE a.id = h.id AND a.lease_token = r.lease_token
+        FROM r WHERE a.id = r.id AND a.lease_token = r.lease_token
+            AND a.id = ANY (ARRAY(SELECT id FROM held))
         RETURNING a.id",
 };
 
@@ -119,7 +120,7 @@ pub(in crate::store) const REAP: Sql = Sql {
         UPDATE scheduled_action a SET status = 'pending', execute_at = $1,
             retry_count = a.retry_count + 1, last_error = 'the executor that held it went away',
             lease_token = NULL, lease_until = NULL, updated_at = $1
-        FROM ended e WHERE a.id = e.id
+        WHERE a.id = ANY (ARRAY(SELECT id FROM ended))
         RETURNING a.*",
 };
 

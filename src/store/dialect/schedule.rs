@@ -113,8 +113,9 @@ pub(in crate::store) const SETTLE_OCCURRENCES: Sql = Sql {
         RETURNING id, application_id, status, created_at, scheduled_at",
     postgres: "WITH r AS (
             SELECT * FROM json_to_recordset($1::json) AS r(id uuid, delivered int, failed int)),
-        held AS MATERIALIZED (SELECT o.id FROM trigger_occurrence o JOIN r ON r.id = o.id
-            WHERE o.status = 'pending' ORDER BY o.id FOR UPDATE OF o)
+        held AS MATERIALIZED (SELECT id FROM trigger_occurrence
+            WHERE id = ANY (ARRAY(SELECT id FROM r)) AND status = 'pending'
+            ORDER BY id FOR UPDATE)
         UPDATE trigger_occurrence o SET
             delivered = o.delivered + r.delivered, failed = o.failed + r.failed,
             status = CASE
@@ -125,8 +126,8 @@ pub(in crate::store) const SETTLE_OCCURRENCES: Sql = Sql {
             finished_at = CASE
                 WHEN o.delivered + o.failed + r.delivered + r.failed >= o.deliveries
                     THEN $2::timestamptz END
-        FROM held h JOIN r ON r.id = h.id
-        WHERE o.id = h.id AND o.status = 'pending'
+        FROM r WHERE o.id = r.id AND o.status = 'pending'
+            AND o.id = ANY (ARRAY(SELECT id FROM held))
         RETURNING o.id, o.application_id, o.status, o.created_at, o.scheduled_at",
 };
 

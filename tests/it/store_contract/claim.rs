@@ -93,7 +93,28 @@ async fn a_claim_begins_with_the_lane_after_the_given_one() {
     assert_eq!(after(Uuid::nil()).await, Some(lanes[0]));
     assert_eq!(after(lanes[0].0).await, Some(lanes[1]));
     assert_eq!(after(lanes[1].0).await, Some(lanes[2]));
-    assert_eq!(after(lanes[2].0).await, None, "it does not go round: the next claim does");
+    assert_eq!(after(lanes[2].0).await, Some(lanes[0]), "after the last comes the first");
+}
+
+#[tokio::test]
+async fn a_claim_that_goes_round_takes_no_lane_more_than_its_share_and_no_row_twice() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    let mut lanes = Vec::new();
+    for number in 0..3 {
+        let backend = world.backend(&format!("backend {number}")).await;
+        world.queued(backend.id, 5).await;
+        lanes.push(backend.id);
+    }
+    lanes.sort();
+    let asked = Claim { start_after: lanes[0].0, ..asking(at(1000), 100, 2) };
+    let claimed = executor::claim(&store, asked).await.unwrap();
+    let ids: HashSet<_> = claimed.iter().map(|one| one.delivery.id).collect();
+    assert_eq!(ids.len(), claimed.len());
+    for lane in lanes {
+        let of = claimed.iter().filter(|one| one.delivery.backend_id == lane).count();
+        assert_eq!(of, 2, "{lane}");
+    }
 }
 
 #[tokio::test]
@@ -165,6 +186,37 @@ async fn sixteen_claimers_get_different_deliveries_and_together_all_of_them() {
     assert_eq!(claimed.into_iter().collect::<HashSet<_>>(), queued);
     let tokens = "SELECT count(*) FROM scheduled_action WHERE lease_token IS NULL";
     assert_eq!(number(&store, tokens).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn processes_on_one_database_share_one_queue() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    let backend = world.backend("backend").await;
+    let queued = world.queued(backend.id, 200).await;
+    let mut processes = vec![(*store).clone()];
+    for _ in 0..3 {
+        processes.push(store.another().await);
+    }
+    let claims = race(|number| {
+        let process = processes[number % 4].clone();
+        async move {
+            let mut mine = Vec::new();
+            loop {
+                let claimed = claim(&process, at(1000), 5, 5).await;
+                if claimed.is_empty() {
+                    return mine;
+                }
+                mine.extend(claimed.into_iter().map(|one| one.delivery.id));
+            }
+        }
+    })
+    .await;
+    let mut claimed: Vec<_> = claims.into_iter().flatten().collect();
+    claimed.extend(claim(&store, at(1000), 1000, 1000).await.into_iter().map(|c| c.delivery.id));
+    assert_eq!(claimed.len(), 200);
+    let expected: HashSet<_> = queued.into_iter().map(|one| one.id).collect();
+    assert_eq!(claimed.into_iter().collect::<HashSet<_>>(), expected);
 }
 
 #[tokio::test]

@@ -1,1 +1,226 @@
-//! removal
+//! Deleting: everything that belongs to a thing goes with it, and nothing else.
+
+use std::collections::BTreeMap;
+
+use trigger_manager::domain::access::Role;
+use trigger_manager::domain::audit::{Caller, Change};
+use trigger_manager::domain::id::PersonalAccessTokenId;
+use trigger_manager::domain::people::PersonalAccessToken;
+use trigger_manager::store::{Store, application, executor, people, trigger};
+
+use super::world::{World, at, member, number, patiently, race, user, within};
+use crate::harness::TestStore;
+
+const TABLES: [&str; 14] = [
+    "\"user\"",
+    "personal_access_token",
+    "project",
+    "project_member",
+    "application",
+    "tenant",
+    "machine_user",
+    "backend_registration",
+    "\"trigger\"",
+    "trigger_occurrence",
+    "scheduled_action",
+    "trigger_log",
+    "audit_log",
+    "setting",
+];
+
+async fn counts(store: &Store) -> BTreeMap<&'static str, i64> {
+    let mut counts = BTreeMap::new();
+    for table in TABLES {
+        counts.insert(table, number(store, &format!("SELECT count(*) FROM {table}")).await);
+    }
+    counts
+}
+
+/// One of everything in an application, work of each state and its records included.
+async fn fill(world: &World) {
+    let store = &world.store;
+    world.tenant("tenant").await;
+    world.machine_user(&format!("robot of {}", world.application.slug)).await;
+    let backend = world.backend("backend").await;
+    let trigger = world.trigger("trigger", Some(at(0))).await;
+    world.occurrence_of(&trigger, at(0), &[backend.id]).await;
+    let (_, deliveries) = world.occurrence_of(&trigger, at(1), &[backend.id]).await;
+    super::world::claim(store, at(1), 1, 1).await;
+    let log = executor::NewLog {
+        trigger_on: "trigger",
+        action_type: None,
+        action_config: None,
+        status: "success",
+        error_message: None,
+        trigger_id: trigger.id.0,
+        trigger_occurrence_id: deliveries[0].occurrence_id.0,
+        backend_id: Some(backend.id.0),
+        scheduled_action_id: Some(deliveries[0].id.0),
+        application_id: world.application.id.0,
+        attempt: Some(1),
+        response_status: Some(200),
+        duration_ms: Some(1),
+        reason: None,
+        created_date: at(1),
+    };
+    within!(store, |tx| executor::insert_logs(&*tx, &[log]));
+    let change = Change {
+        action: "trigger.create",
+        entity_type: "trigger",
+        entity_id: trigger.id.0,
+        project_id: Some(world.project.id),
+        application_id: Some(world.application.id),
+        before: None,
+        after: None,
+    };
+    let tx = store.begin().await.unwrap();
+    tx.commit(&Caller::system(), at(0), &[change]).await.unwrap();
+}
+
+/// `all` without what belongs to applications, of which there were `before` and are `after`.
+fn shrunk(
+    all: &BTreeMap<&'static str, i64>,
+    before: i64,
+    after: i64,
+) -> BTreeMap<&'static str, i64> {
+    let kept = ["\"user\"", "personal_access_token", "project", "project_member"];
+    let records = ["trigger_log", "audit_log", "setting"];
+    let same = |table: &str| kept.contains(&table) || records.contains(&table);
+    all.iter()
+        .map(|(table, n)| (*table, if same(table) { *n } else { n * after / before }))
+        .collect()
+}
+
+#[tokio::test]
+async fn an_application_goes_with_all_that_is_its_own_and_nothing_else() {
+    let store = TestStore::new().await;
+    let one = World::named(&store, "one").await;
+    let neighbour = World::within_project(&store, one.project.clone(), "neighbour").await;
+    fill(&one).await;
+    fill(&neighbour).await;
+    let all = counts(&store).await;
+    assert_eq!(all["scheduled_action"], 4);
+    within!(store, |tx| application::delete(&*tx, one.application.id));
+    assert_eq!(counts(&store).await, shrunk(&all, 2, 1), "records stay until their time is up");
+    let of_others = "SELECT count(*) FROM scheduled_action WHERE application_id NOT IN \
+        (SELECT id FROM application)";
+    assert_eq!(number(&store, of_others).await, 0);
+    within!(store, |tx| application::delete(&*tx, one.application.id));
+}
+
+#[tokio::test]
+async fn a_project_goes_with_its_applications_and_members_and_nothing_else() {
+    let store = TestStore::new().await;
+    let one = World::named(&store, "one").await;
+    let neighbour = World::within_project(&store, one.project.clone(), "neighbour").await;
+    let other = World::named(&store, "other").await;
+    for world in [&one, &neighbour, &other] {
+        fill(world).await;
+    }
+    let ada = user(&store, "ada@example.com").await;
+    member(&store, one.project.id, ada.id, Role::Owner).await;
+    member(&store, other.project.id, ada.id, Role::Owner).await;
+    let all = counts(&store).await;
+    within!(store, |tx| people::delete_project(&*tx, one.project.id));
+    let mut expected = shrunk(&all, 3, 1);
+    expected.insert("project", 1);
+    expected.insert("project_member", 1);
+    assert_eq!(counts(&store).await, expected);
+}
+
+#[tokio::test]
+async fn a_user_goes_with_tokens_and_memberships() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    for email in ["ada@example.com", "bob@example.com"] {
+        let user = user(&store, email).await;
+        member(&store, world.project.id, user.id, Role::Owner).await;
+        let token = PersonalAccessToken {
+            id: PersonalAccessTokenId::new(),
+            user_id: user.id,
+            name: "token".to_owned(),
+            token_prefix: "pat_".to_owned(),
+            expires_at: None,
+            last_used_at: None,
+            created_at: at(0),
+        };
+        within!(store, |tx| people::insert_token(&*tx, &token, email));
+        if email.starts_with("bob") {
+            within!(store, |tx| people::delete_user(&*tx, user.id));
+        }
+    }
+    let counts = counts(&store).await;
+    for table in ["\"user\"", "personal_access_token", "project_member", "project"] {
+        assert_eq!(counts[table], 1, "{table}");
+    }
+}
+
+#[tokio::test]
+async fn a_deleted_trigger_leaves_its_history() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    let trigger = world.trigger("trigger", None).await;
+    let (occurrence, _) = world.occurrence_of(&trigger, at(0), &[]).await;
+    within!(store, |tx| trigger::delete(&*tx, trigger.id));
+    assert_eq!(world.reread_occurrence(&occurrence).await, occurrence);
+}
+
+#[tokio::test]
+async fn a_deleted_machine_user_and_backend_leave_the_rest() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    fill(&world).await;
+    let machine = world.machine_user("another robot").await;
+    let backend = world.backend("another backend").await;
+    let tenant = world.tenant("another-tenant").await;
+    let all = counts(&store).await;
+    within!(store, |tx| application::delete_machine_user(&*tx, machine.id));
+    within!(store, |tx| application::delete_backend(&*tx, backend.id));
+    within!(store, |tx| application::delete_tenant(&*tx, tenant.id));
+    let mut expected = all;
+    for table in ["machine_user", "backend_registration", "tenant"] {
+        expected.insert(table, 1);
+    }
+    assert_eq!(counts(&store).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_application_that_is_deleted_while_passes_queue_work_leaves_no_orphan() {
+    let store = TestStore::racing().await;
+    let world = World::new(&store).await;
+    for round in 0..8 {
+        let world =
+            World::within_project(&store, world.project.clone(), &format!("a{round}")).await;
+        let backend = world.backend("backend").await.id;
+        let trigger = world.trigger("trigger", None).await;
+        race(|number| {
+            let (world, trigger) = (world.clone(), trigger.clone());
+            async move {
+                let once = || async {
+                    let tx = world.store.begin().await?;
+                    if number == 7 {
+                        application::delete(&*tx, world.application.id).await?;
+                        return tx.commit_unaudited().await;
+                    }
+                    let due = at(i64::try_from(number).unwrap());
+                    let mut occurrence = world.new_occurrence(&trigger, due);
+                    occurrence.deliveries = 1;
+                    let delivery = super::world::new_delivery(&occurrence, backend);
+                    let written = executor::insert_occurrences(&*tx, &[occurrence]).await;
+                    match written {
+                        // The application went first.
+                        Err(error) if error.code() == "CONFLICT" => return Ok(()),
+                        other => other?,
+                    };
+                    executor::insert_deliveries(&*tx, &[(delivery, None)]).await?;
+                    tx.commit_unaudited().await
+                };
+                patiently(once).await
+            }
+        })
+        .await;
+        let orphans = "SELECT count(*) FROM scheduled_action WHERE application_id NOT IN \
+            (SELECT id FROM application)";
+        assert_eq!(number(&store, orphans).await, 0, "round {round}");
+    }
+}

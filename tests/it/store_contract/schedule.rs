@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use trigger_manager::domain::access::Scope;
 use trigger_manager::domain::id::OccurrenceId;
 use trigger_manager::domain::trigger::{Occurrence, OccurrenceStatus};
-use trigger_manager::store::executor::{self, Window};
+use trigger_manager::store::executor::{self, NextDue, Window};
 use trigger_manager::store::trigger;
 
 use super::world::{World, at, number, on_postgres, race, within};
@@ -149,7 +149,8 @@ async fn writing_occurrences_answers_only_the_new_ones() {
     let trigger = world.trigger("trigger", None).await;
     let (old, new) =
         (world.new_occurrence(&trigger, at(0)), world.new_occurrence(&trigger, at(1000)));
-    let written = within!(store, |tx| executor::insert_occurrences(&*tx, &[old.clone()]));
+    let written =
+        within!(store, |tx| executor::insert_occurrences(&*tx, std::slice::from_ref(&old)));
     assert_eq!(written, HashSet::from([old.id]));
     let again = [world.new_occurrence(&trigger, at(0)), new.clone()];
     let written = within!(store, |tx| executor::insert_occurrences(&*tx, &again));
@@ -202,7 +203,10 @@ async fn the_latest_occurrence_of_each_trigger_is_found_at_once() {
     for (trigger, due) in [(&one, [0, 2000, 1000]), (&other, [500, 400, 300])] {
         for due in due {
             let occurrence = world.new_occurrence(trigger, at(due));
-            within!(store, |tx| executor::insert_occurrences(&*tx, &[occurrence.clone()]));
+            within!(store, |tx| executor::insert_occurrences(
+                &*tx,
+                std::slice::from_ref(&occurrence)
+            ));
             if due == 2000 || due == 500 {
                 latest.insert(occurrence.id);
             }
@@ -217,9 +221,10 @@ async fn the_latest_occurrence_of_each_trigger_is_found_at_once() {
 #[tokio::test]
 async fn nothing_is_due_next_where_there_is_nothing() {
     let store = TestStore::new().await;
-    assert_eq!(executor::next_due(store.read()).await.unwrap().earliest(), None);
+    assert_eq!(executor::next_due(store.read()).await.unwrap(), NextDue::default());
     World::new(&store).await.trigger("disabled", None).await;
-    assert_eq!(executor::next_due(store.read()).await.unwrap().earliest(), None);
+    let next = executor::next_due(store.read()).await.unwrap();
+    assert_eq!((next, next.earliest()), (NextDue::default(), None));
 }
 
 #[tokio::test]
@@ -227,15 +232,44 @@ async fn what_is_due_next_is_the_earliest_of_each_kind() {
     let store = TestStore::new().await;
     let world = World::new(&store).await;
     let backend = world.backend("backend").await;
+    world.trigger("later", Some(at(9501))).await;
     let trigger = world.trigger("trigger", Some(at(9500))).await;
-    assert_eq!(executor::next_due(store.read()).await.unwrap().earliest(), Some(at(9500)));
-    let mut waiting = world.new_occurrence(&trigger, at(0));
-    waiting.next_attempt_at = Some(at(8000));
-    within!(store, |tx| executor::insert_occurrences(&*tx, std::slice::from_ref(&waiting)));
-    assert_eq!(executor::next_due(store.read()).await.unwrap().earliest(), Some(at(8000)));
-    world.occurrence_of(&trigger, at(7001), &[backend.id]).await;
-    assert_eq!(executor::next_due(store.read()).await.unwrap().earliest(), Some(at(7001)));
-    world.claim(at(7001)).await;
+    for next in [8001, 8000] {
+        let mut waiting = world.new_occurrence(&trigger, at(next));
+        waiting.next_attempt_at = Some(at(next));
+        within!(store, |tx| executor::insert_occurrences(&*tx, std::slice::from_ref(&waiting)));
+    }
+    for due in [7002, 7001] {
+        world.occurrence_of(&trigger, at(due), &[backend.id]).await;
+    }
+    let mut expected = NextDue {
+        trigger_at: Some(at(9500)),
+        action_at: Some(at(7001)),
+        waiting_at: Some(at(8000)),
+    };
     let next = executor::next_due(store.read()).await.unwrap();
-    assert_eq!(next, Some(at(8000)), "what is being worked on is not due");
+    assert_eq!((next, next.earliest()), (expected, Some(at(7001))));
+    world.claim(at(7002)).await;
+    expected.action_at = None;
+    let next = executor::next_due(store.read()).await.unwrap();
+    assert_eq!(next, expected, "what is being worked on is not due");
+    assert_eq!(next.earliest(), Some(at(8000)));
+}
+
+#[tokio::test]
+async fn windows_of_triggers_without_a_zone_are_restarted_and_no_others() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    let (mine, disabled) =
+        (world.trigger("mine", Some(at(1))).await, world.trigger("disabled", None).await);
+    let mut zoned = world.new_trigger("zoned", Some(at(2)));
+    zoned.time_zone = Some("Asia/Bangkok".to_owned());
+    within!(store, |tx| trigger::insert(&*tx, &zoned));
+    let restarted = within!(store, |tx| trigger::restart_windows_without_zone(&*tx, at(5000)));
+    assert_eq!(restarted, 1);
+    let find = |id| trigger::find(store.read(), Scope::Everything, id);
+    let found = find(mine.id).await.unwrap();
+    assert_eq!((found.evaluated_at, found.next_fire_at), (at(5000), Some(at(5000))));
+    assert_eq!(find(disabled.id).await.unwrap(), disabled);
+    assert_eq!(find(zoned.id).await.unwrap(), zoned);
 }

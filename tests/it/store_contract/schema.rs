@@ -213,3 +213,27 @@ async fn a_database_that_is_not_there_is_an_error_and_not_a_panic() {
     };
     assert!(Store::connect(&options).await.is_err());
 }
+
+#[tokio::test]
+async fn a_database_in_memory_is_refused_with_what_would_be_right() {
+    for url in ["sqlite::memory:", "sqlite://store.db?mode=memory", "sqlite://:memory:"] {
+        let options =
+            trigger_manager::store::Options { url: url.into(), max_connections: 1, schema: None };
+        let error = Store::connect(&options).await.err().expect(url);
+        assert_eq!((error.code(), error.field()), ("INVALID", Some("database_url")));
+        assert!(error.to_string().contains("must name a file"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn the_folder_of_a_database_file_is_made_under_its_own_name() {
+    let folder = std::env::temp_dir().join(format!("trigger-manager {}", uuid::Uuid::now_v7()));
+    let path = folder.display().to_string().replace(' ', "%20");
+    let url = format!("sqlite://{path}/inner/store.db?mode=rwc");
+    let options = trigger_manager::store::Options { url, max_connections: 1, schema: None };
+    let store = Store::connect(&options).await.unwrap();
+    store.ping().await.unwrap();
+    assert!(folder.join("inner/store.db").is_file());
+    store.close().await.unwrap();
+    std::fs::remove_dir_all(folder).unwrap();
+}
