@@ -84,7 +84,3 @@ async fn introspection_can_be_switched_off() {
     }
     assert!(server.anonymous("{ __typename }").await.json()["errors"].is_null());
 }
-#[test]
-fn zz_write() {
-    std::fs::write("schema.graphql", crate::api::graphql::sdl()).unwrap();
-}
