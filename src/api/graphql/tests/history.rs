@@ -232,7 +232,7 @@ async fn who_watches_is_told_of_attempts_of_its_application_only() {
         .await;
     client.watching(&scene.server, 3).await;
     scene.run().await;
-    let mut told = vec![client.next().await, client.next().await];
+    let mut told = [client.next().await, client.next().await];
     told.sort_by_key(|message| message["id"].to_string());
     let delivery = json!({
         "status": "COMPLETED", "attempts": [{ "number": 1, "status": "SUCCESS" }],
