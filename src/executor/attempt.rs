@@ -54,8 +54,9 @@ impl Executor {
     /// What is to be recorded when no attempt may start.
     fn without_attempt(&self, work: &Work, now: DateTime<Utc>) -> Option<Finished> {
         let (claimed, policy) = (&work.claimed, self.policy());
-        let over = claimed.delivery.retry_count >= policy.max_attempts
-            || verdict::is_over(&claimed.delivery, now);
+        let delivery = &claimed.delivery;
+        let over = verdict::attempts_are_used_up(delivery, delivery.retry_count, &policy)
+            || verdict::is_over(delivery, now);
         if let Target::Gone = work.target {
             return Some(verdict::cancelled(claimed, now));
         }

@@ -214,6 +214,7 @@ mod tests {
             status: ActionStatus::Processing,
             payload,
             retry_count: 0,
+            attempts_before: 0,
             execute_at: now(),
             expires_at: None,
             executed_at: None,

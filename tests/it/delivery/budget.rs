@@ -28,6 +28,28 @@ async fn a_delivery_fails_after_the_last_attempt_and_says_why() {
 }
 
 #[tokio::test]
+async fn a_retry_by_hand_gives_a_delivery_a_whole_new_budget() {
+    let t = TestApp::with(&[("PFY_DISPATCH_RETRY_MAX_ATTEMPTS", "2")]).await;
+    let backend = t.register("a").await;
+    t.trigger("0 0 * * * *").await;
+    t.receiver.next("/a", [Answer::Status(500), Answer::Status(500), Answer::Status(500)]);
+    t.advance(3600);
+    t.heartbeat(&[backend.id]).await;
+    t.run().await;
+    t.live(10, &[backend.id]).await;
+    let failed = t.deliveries().await.remove(0);
+    assert_eq!(failed.status, ActionStatus::Failed);
+    t.app.retry_delivery(&t.caller, failed.id).await.unwrap();
+    t.run().await;
+    t.live(60, &[backend.id]).await;
+    let numbers: Vec<_> =
+        t.receiver.received().iter().map(|r| r.header("x-trigger-attempt").to_owned()).collect();
+    assert_eq!(numbers, ["1", "2", "3", "4"], "attempts go on counting");
+    assert_eq!(t.deliveries().await[0].status, ActionStatus::Completed);
+    assert_eq!(t.occurrences().await[0].status, OccurrenceStatus::Delivered);
+}
+
+#[tokio::test]
 async fn an_occurrence_that_no_backend_ever_took_fails_when_its_budget_ends() {
     let t = TestApp::with(&[("PFY_DISPATCH_RETRY_MAX_AGE", "10m")]).await;
     let trigger = t.trigger("0 0 * * * *").await;
