@@ -74,6 +74,7 @@ impl Bare {
             tx.execute_raw(sql(&tx, "INSERT INTO bare_job VALUES ($1, $2, $3, 'pending')", values))
                 .await?;
         }
+        tx.execute_unprepared("ANALYZE bare_job").await?;
         Ok(tx.commit_unaudited().await?)
     }
 
@@ -81,7 +82,10 @@ impl Bare {
     pub async fn run(&self) -> Result<()> {
         let loops = (0..LOOPS).map(|_| {
             let bare = self.clone();
-            tokio::spawn(async move { while bare.batch().await? {} anyhow::Ok(()) })
+            tokio::spawn(async move {
+                while bare.batch().await? {}
+                anyhow::Ok(())
+            })
         });
         for ended in loops.collect::<Vec<_>>() {
             ended.await??;

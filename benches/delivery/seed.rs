@@ -174,8 +174,12 @@ pub async fn asleep(app: &App, application: ApplicationId, count: i64) -> Result
     const VALUES: &str = "$2, 'Yearly', '', 'yearly', '0 0 0 1 1 *', true, 'all', $3, $4, $3, $3";
     let (backend, sql) = match app.store.engine() {
         Engine::Sqlite => {
-            let numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1)";
-            (DbBackend::Sqlite, format!("{COLUMNS} {numbers} SELECT randomblob(16), {VALUES} FROM n"))
+            let numbers =
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1)";
+            (
+                DbBackend::Sqlite,
+                format!("{COLUMNS} {numbers} SELECT randomblob(16), {VALUES} FROM n"),
+            )
         }
         Engine::Postgres => {
             let from = "FROM generate_series(1, $1)";
@@ -183,12 +187,8 @@ pub async fn asleep(app: &App, application: ApplicationId, count: i64) -> Result
         }
     };
     let now = app.now();
-    let values = vec![
-        count.into(),
-        application.0.into(),
-        now.into(),
-        (now + Duration::days(365)).into(),
-    ];
+    let values =
+        vec![count.into(), application.0.into(), now.into(), (now + Duration::days(365)).into()];
     let tx = app.store.begin().await?;
     tx.execute_raw(Statement::from_sql_and_values(backend, sql, values)).await?;
     Ok(tx.commit_unaudited().await?)
