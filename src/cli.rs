@@ -80,7 +80,9 @@ async fn server(config: Config) -> Result<()> {
     bootstrap(&app).await?;
     let server = Server::start(app).await?;
     if let Some(addr) = server.http_addr {
-        tracing::info!("GraphQL at http://{addr}/graphql, GraphiQL at http://{addr}/graphiql, machine endpoints described at http://{addr}/api/docs");
+        tracing::info!(
+            "GraphQL at http://{addr}/graphql, GraphiQL at http://{addr}/graphiql, machine endpoints described at http://{addr}/api/docs"
+        );
     }
     if let Some(addr) = server.metrics_addr {
         tracing::info!("metrics at http://{addr}/metrics");

@@ -49,7 +49,8 @@ pub async fn run() -> Result<()> {
     let app = serve::open(config).await?;
     let first = app.bootstrap().await?;
     let administrator = first.administrator.context("the demo's database is not new")?;
-    let token = first.token.or_else(|| app.config.auth.bootstrap_token.clone()).context("no token")?;
+    let token =
+        first.token.or_else(|| app.config.auth.bootstrap_token.clone()).context("no token")?;
     let (application, machine_token) = sample(&app, &administrator).await?;
     let server = Server::start(app.clone()).await?;
     let api = server.http_addr.context("the demo needs run_mode both or api")?;

@@ -162,7 +162,10 @@ async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
 async fn hear(app: Arc<App>, stop: CancellationToken) {
     while !stop.is_cancelled() {
         if let Err(error) = app.store.listen(&stop, || app.wake.hint_near()).await {
-            tracing::debug!(error = &error as &dyn std::error::Error, "hints are not heard; the executor looks when its timers end");
+            tracing::debug!(
+                error = &error as &dyn std::error::Error,
+                "hints are not heard; the executor looks when its timers end"
+            );
         }
         let _ = tokio::time::timeout(LISTEN_PAUSE, stop.cancelled()).await;
     }
@@ -185,7 +188,6 @@ pub async fn check(config: &Config) -> Result<()> {
     println!("{url} answers 200");
     Ok(())
 }
-
 
 async fn probe(config: &Config, url: &str, host: IpAddr) -> Result<u16> {
     let allowed = vec![IpNet::from(host)];

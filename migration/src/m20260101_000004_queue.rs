@@ -54,6 +54,7 @@ fn scheduled_action() -> TableCreateStatement {
         .col(timestamp_with_time_zone_null("executed_at"))
         .col(string("status").default("pending"))
         .col(integer("retry_count").default(0))
+        .col(integer("attempts_before").default(0))
         .col(uuid_null("workflow_id"))
         .col(string_null("workflow_node_path"))
         .col(uuid_null("trigger_id"))

@@ -64,6 +64,11 @@ impl Live {
         self.0.hint.notify_one();
     }
 
+    /// How many watch in this process.
+    pub fn watchers(&self) -> usize {
+        self.0.sender.receiver_count()
+    }
+
     async fn subscribe(&self) -> Result<broadcast::Receiver<Batch>> {
         let mut reader = self.0.reader.lock().await;
         let receiver = self.0.sender.subscribe();

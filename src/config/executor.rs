@@ -2,8 +2,8 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use ipnet::IpNet;
 use crate::domain::cron::{CronError, Zone};
+use ipnet::IpNet;
 use serde::Serialize;
 
 use super::{error::ConfigError, reader::Reader, show, values};

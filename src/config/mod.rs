@@ -176,6 +176,7 @@ impl Config {
     }
 
     /// The variable `TZ`, which names the machine's zone.
+    #[expect(clippy::disallowed_methods, reason = "the configuration reads the environment")]
     pub fn machine_time_zone() -> Option<String> {
         std::env::var("TZ").ok()
     }

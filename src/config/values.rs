@@ -5,8 +5,8 @@ use std::{
     str::FromStr,
 };
 
-use ipnet::IpNet;
 use crate::domain::cron::Zone;
+use ipnet::IpNet;
 use url::{Host, Url};
 
 use super::{SECRET_KEY_MIN_CHARS, reader::Parsed};

@@ -42,7 +42,9 @@ impl Backend {
         let (known, stop) = (Known::default(), CancellationToken::new());
         let router = Router::new().route("/triggers", post(receive)).with_state(known.clone());
         let ended = stop.clone().cancelled_owned();
-        tokio::spawn(async move { axum::serve(listener, router).with_graceful_shutdown(ended).await });
+        tokio::spawn(
+            async move { axum::serve(listener, router).with_graceful_shutdown(ended).await },
+        );
         Ok(Self { callback_url, known, stop })
     }
 

@@ -75,6 +75,8 @@ pub struct Delivery {
     pub payload: Payload,
     /// How many attempts have ended.
     pub retry_count: i32,
+    /// How many of them came before its budget began: it was given a new one when a person retried it.
+    pub attempts_before: i32,
     /// When the next attempt is due, or when the last one was.
     pub execute_at: DateTime<Utc>,
     /// From when no attempt starts any more.

@@ -89,6 +89,7 @@ fn delivery(
         status: ActionStatus::Pending,
         payload: occurrence.payload.clone(),
         retry_count: 0,
+        attempts_before: 0,
         execute_at: occurrence.scheduled_at.min(now),
         expires_at: Some(now + policy.max_age),
         executed_at: None,

@@ -44,9 +44,7 @@ impl Executor {
                 let finished = verdict::after_attempt(&work.claimed, &attempt, at, policy);
                 (Some(attempt), finished)
             }
-            (finished, _) => {
-                (None, finished.unwrap_or_else(|| verdict::given_back(&work.claimed)))
-            }
+            (finished, _) => (None, finished.unwrap_or_else(|| verdict::given_back(&work.claimed))),
         };
         let answered = attempt.as_ref().map(|attempt| attempt.answered);
         self.lanes.done(backend, application, answered);
@@ -56,8 +54,9 @@ impl Executor {
     /// What is to be recorded when no attempt may start.
     fn without_attempt(&self, work: &Work, now: DateTime<Utc>) -> Option<Finished> {
         let (claimed, policy) = (&work.claimed, self.policy());
-        let over = claimed.delivery.retry_count >= policy.max_attempts
-            || verdict::is_over(&claimed.delivery, now);
+        let delivery = &claimed.delivery;
+        let over = verdict::attempts_are_used_up(delivery, delivery.retry_count, &policy)
+            || verdict::is_over(delivery, now);
         if let Target::Gone = work.target {
             return Some(verdict::cancelled(claimed, now));
         }
@@ -75,7 +74,12 @@ impl Executor {
         Some(verdict::postponed(claimed, reason, now, (&policy, self.jitter())))
     }
 
-    async fn send(&self, delivery: &Delivery, callback: &Callback, now: DateTime<Utc>) -> Attempted {
+    async fn send(
+        &self,
+        delivery: &Delivery,
+        callback: &Callback,
+        now: DateTime<Utc>,
+    ) -> Attempted {
         let number = delivery.retry_count.saturating_add(1);
         if number == 1 {
             self.app.metrics.late(now - delivery.execute_at);

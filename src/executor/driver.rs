@@ -13,9 +13,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::Executor;
 use super::attempt::Done;
 use super::status::SKEW_MAX;
-use super::Executor;
 use crate::domain::delivery::ActionStatus;
 use crate::error::Result;
 use crate::store::executor::{NextDue, next_due};
@@ -117,7 +117,10 @@ impl Driver {
                     self.rest(wait, stop).await;
                 }
                 Err(error) => {
-                    tracing::error!(error = &error as &dyn std::error::Error, "the executor can't work, and tries again");
+                    tracing::error!(
+                        error = &error as &dyn std::error::Error,
+                        "the executor can't work, and tries again"
+                    );
                     self.known = None;
                     rest_for(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
@@ -183,7 +186,10 @@ impl Driver {
         if self.chores.skew.is_due(now) {
             self.skew = self.executor.measure_skew().await?;
             if self.skew.abs() > SKEW_MAX {
-                tracing::error!(skew_ms = self.skew.num_milliseconds(), "this machine's clock and the database's differ by more than 5 s; this executor does nothing until they agree");
+                tracing::error!(
+                    skew_ms = self.skew.num_milliseconds(),
+                    "this machine's clock and the database's differ by more than 5 s; this executor does nothing until they agree"
+                );
                 self.chores.skew.last = None;
             }
         }
@@ -273,7 +279,11 @@ async fn finish_all(executor: Arc<Executor>, mut ended: mpsc::UnboundedReceiver<
         }
         let mut pause = FIRST_PAUSE;
         while let Err(error) = executor.finish(&batch).await {
-            tracing::error!(error = &error as &dyn std::error::Error, deliveries = batch.len(), "what came of deliveries can't be recorded, and is tried again");
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                deliveries = batch.len(),
+                "what came of deliveries can't be recorded, and is tried again"
+            );
             rest_for(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }

@@ -142,9 +142,7 @@ async fn deactivate(
         return Ok(Vec::new());
     }
     let mut changes = Vec::new();
-    for (before, secrets) in
-        application::backends_by_ids(&**tx, Scope::Everything, &ids).await?
-    {
+    for (before, secrets) in application::backends_by_ids(&**tx, Scope::Everything, &ids).await? {
         if before.deactivated_at.is_some() {
             continue;
         }

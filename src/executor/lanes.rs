@@ -98,7 +98,8 @@ impl Lanes {
             let free = state.in_flight < self.limits.total
                 && running < self.limits.per_application
                 && lane.in_flight < slots.min(self.limits.per_backend);
-            let work = if free || first.start_before <= now { lane.queue.pop_front() } else { None };
+            let work =
+                if free || first.start_before <= now { lane.queue.pop_front() } else { None };
             if !lane.queue.is_empty() {
                 state.turns.push_back(backend);
             }
@@ -168,8 +169,7 @@ impl Lanes {
     pub fn drain(&self) -> Vec<Work> {
         let mut state = self.state();
         state.turns.clear();
-        let held: Vec<_> =
-            state.lanes.values_mut().flat_map(|lane| lane.queue.drain(..)).collect();
+        let held: Vec<_> = state.lanes.values_mut().flat_map(|lane| lane.queue.drain(..)).collect();
         state.queued = 0;
         held
     }
@@ -214,6 +214,7 @@ mod tests {
             status: ActionStatus::Processing,
             payload,
             retry_count: 0,
+            attempts_before: 0,
             execute_at: now(),
             expires_at: None,
             executed_at: None,

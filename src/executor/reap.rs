@@ -24,7 +24,9 @@ impl Executor {
                     serde_json::to_value(&delivery.payload).map_err(Error::internal)?,
                 ),
                 status: "error",
-                error_message: Some("its executor went away; whether the backend got it is not known"),
+                error_message: Some(
+                    "its executor went away; whether the backend got it is not known",
+                ),
                 trigger_id: delivery.trigger_id.0,
                 trigger_occurrence_id: delivery.occurrence_id.0,
                 backend_id: Some(delivery.backend_id.0),
@@ -41,7 +43,10 @@ impl Executor {
         executor::insert_logs(&*tx, &logs).await?;
         tx.commit_unaudited().await?;
         self.app.metrics.leases_expired(reaped.len() as u64);
-        tracing::warn!(count = reaped.len(), "took back deliveries that an executor did not finish");
+        tracing::warn!(
+            count = reaped.len(),
+            "took back deliveries that an executor did not finish"
+        );
         Ok(reaped.len())
     }
 }

@@ -25,7 +25,8 @@ impl Executor {
     /// Deletes all that is older than the configuration keeps.
     pub async fn retain(&self, now: DateTime<Utc>) -> Result<RetainReport> {
         let retention = &self.app.config.retention;
-        let since = |kept: Option<std::time::Duration>| kept.map(|kept| now - crate::app::span(kept));
+        let since =
+            |kept: Option<std::time::Duration>| kept.map(|kept| now - crate::app::span(kept));
         let kept = Kept { well: since(retention.delivered), badly: since(retention.failed) };
         let audit = since(retention.audit);
         Ok(RetainReport {

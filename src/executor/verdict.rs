@@ -78,7 +78,7 @@ pub(super) fn after_attempt(
     let pause = policy.pause(attempted.number, jitter);
     let asked = attempted.retry_after.unwrap_or_default().min(policy.max);
     let next = now + pause.max(asked);
-    if attempted.number >= policy.max_attempts || is_over(delivery, next) {
+    if attempts_are_used_up(delivery, attempted.number, policy) || is_over(delivery, next) {
         return ended(finished, ActionStatus::Failed, now);
     }
     finished.execute_at = next;
@@ -119,6 +119,11 @@ pub(super) fn cancelled(claimed: &Claimed, now: DateTime<Utc>) -> Finished {
 /// What becomes of a delivery that is given back untouched.
 pub(super) fn given_back(claimed: &Claimed) -> Finished {
     as_it_is(claimed)
+}
+
+/// Whether the delivery's budget allows no attempt after the one with this number.
+pub(super) fn attempts_are_used_up(delivery: &Delivery, number: i32, policy: &RetryPolicy) -> bool {
+    number - delivery.attempts_before >= policy.max_attempts
 }
 
 /// Whether the delivery's budget has ended at `now`.
@@ -185,6 +190,7 @@ mod tests {
                 executed_at: "2026-03-01T12:00:00Z".into(),
             },
             retry_count: attempts,
+            attempts_before: 0,
             execute_at: now(),
             expires_at: Some(now() + POLICY.max_age),
             executed_at: None,

@@ -29,6 +29,7 @@ impl From<scheduled_action::Model> for Delivery {
             status: ActionStatus::from_name(&row.status).unwrap_or(ActionStatus::Pending),
             payload: super::trigger::payload(trigger_id, row.action_config),
             retry_count: row.retry_count,
+            attempts_before: row.attempts_before,
             execute_at: row.execute_at,
             expires_at: row.expires_at,
             executed_at: row.executed_at,

@@ -164,9 +164,9 @@ pub struct BackendMutation;
 
 #[Object]
 impl BackendMutation {
-    /// Deletes a backend and answers it as it was. Needs the maintainer or owner role in the
-    /// project. What is not delivered to it yet is cancelled. A backend that goes on registering
-    /// comes back.
+    /// Deletes a backend and answers it as it was. For the application's machine users, and for
+    /// the maintainer and owner roles in the project. What is not delivered to it yet is
+    /// cancelled. A backend that goes on registering comes back.
     async fn delete_backend(
         &self,
         ctx: &Context<'_>,

@@ -1,9 +1,11 @@
 //! What a resolver finds beside its arguments: the use cases, who asks, the loaders.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_graphql::Context;
 use async_graphql::dataloader::DataLoader;
+use async_graphql::parser::types::OperationType;
 
 use super::loaders::Loaders;
 use crate::app::App;
@@ -35,6 +37,35 @@ pub(super) fn loaders<'a>(ctx: &Context<'a>) -> Result<&'a DataLoader<Loaders>> 
     Ok(ctx.data_unchecked::<DataLoader<Loaders>>())
 }
 
+/// How many rows the lists of one query may ask for together. A list in a list asks once for each
+/// row of the outer one, which no count of fields shows.
+const ROWS_MAX: u64 = 20_000;
+
+/// What the lists of one query may still ask for.
+pub(super) struct Budget(AtomicU64);
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self(AtomicU64::new(ROWS_MAX))
+    }
+}
+
+impl Budget {
+    fn take(&self, rows: u64) -> Result<()> {
+        let left = |left: u64| left.checked_sub(rows);
+        match self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left) {
+            Ok(_) => Ok(()),
+            Err(_) => {
+                let reason = format!(
+                    "the lists of this query ask for more than {ROWS_MAX} rows together; ask for \
+                     smaller pages of the lists within lists"
+                );
+                Err(Error::invalid("first", reason))
+            }
+        }
+    }
+}
+
 /// The four arguments of a connection: first, after, last, before.
 pub(super) type Paging = (Option<i32>, Option<String>, Option<i32>, Option<String>);
 
@@ -43,5 +74,9 @@ pub(super) fn page(ctx: &Context<'_>, paging: Paging) -> Result<PageRequest> {
     let (first, after, last, before) = paging;
     let mut request = PageRequest::new(first, after, last, before)?;
     request.with_total = ctx.look_ahead().field("totalCount").exists();
+    // A subscription answers as often as something happens.
+    if ctx.query_env.operation.node.ty != OperationType::Subscription {
+        ctx.data_unchecked::<Budget>().take(request.limit)?;
+    }
     Ok(request)
 }

@@ -37,8 +37,7 @@ pub struct AboutRequest(pub &'static str);
 
 /// Marks `error` as one that the client's request caused.
 pub fn about_request(mut error: ServerError, code: &'static str) -> ServerError {
-    // What has a source already was somebody's own error.
-    error.source.get_or_insert_with(|| Arc::new(AboutRequest(code)));
+    error.source = Some(Arc::new(AboutRequest(code)));
     error
 }
 
@@ -53,10 +52,8 @@ pub enum Outcome {
     Refused,
 }
 
-/// How the library begins what it says about values that do not fit, and about requests that it
-/// does not execute. It gives no other sign.
+/// How the library begins what it says about values that do not fit. It gives no other sign.
 const COERCION: [&str; 3] = ["Failed to parse \"", "Expected input type \"", "Variable "];
-const NO_TRANSPORT: &str = "Subscriptions are not supported on this transport.";
 
 /// Makes all errors of `response` fit to be read, and writes those that are our fault to the log.
 pub fn publish(response: &mut Response, request_id: &str) -> Outcome {
@@ -94,7 +91,8 @@ impl Known {
                 message: ours.to_string(),
             },
             None if error.source.is_some() => Self::Internal,
-            None if error.message == NO_TRANSPORT => Self::Request(VALIDATION_FAILED),
+            // Whatever fails in a field has the field's path.
+            None if error.path.is_empty() => Self::Request(VALIDATION_FAILED),
             None if COERCION.iter().any(|start| error.message.starts_with(start)) => {
                 Self::Request(BAD_USER_INPUT)
             }

@@ -36,7 +36,7 @@ mod time;
 mod trigger;
 mod user;
 
-use async_graphql::{MergedObject, SchemaBuilder};
+use async_graphql::{MergedObject, SDLExportOptions, SchemaBuilder};
 
 pub use edge::router;
 
@@ -80,5 +80,9 @@ fn builder() -> SchemaBuilder<Query, Mutation, live::SubscriptionRoot> {
 
 /// The schema in the GraphQL schema definition language, as `schema.graphql` holds it.
 pub fn sdl() -> String {
-    builder().finish().sdl()
+    let options = SDLExportOptions::new()
+        .use_space_ident()
+        .prefer_single_line_descriptions()
+        .include_specified_by();
+    builder().finish().sdl_with_options(options)
 }

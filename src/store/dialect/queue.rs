@@ -217,10 +217,12 @@ pub(in crate::store) const QUEUE_DEPTH: Sql = Sql {
 
 /// Makes an ended delivery due again. `$1` id, `$2` now, `$3` end of its budget.
 pub(in crate::store) const REQUEUE_ACTION: Sql = Sql {
-    sqlite: "UPDATE scheduled_action SET status = 'pending', execute_at = $2, expires_at = $3,
+    sqlite: "UPDATE scheduled_action SET status = 'pending', attempts_before = retry_count,
+            execute_at = $2, expires_at = $3,
             executed_at = NULL, updated_at = $2
         WHERE id = $1 AND status IN ('failed', 'cancelled')",
-    postgres: "UPDATE scheduled_action SET status = 'pending', execute_at = $2, expires_at = $3,
+    postgres: "UPDATE scheduled_action SET status = 'pending', attempts_before = retry_count,
+            execute_at = $2, expires_at = $3,
             executed_at = NULL, updated_at = $2
         WHERE id = $1 AND status IN ('failed', 'cancelled')",
 };

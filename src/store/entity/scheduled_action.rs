@@ -19,6 +19,7 @@ pub struct Model {
     pub executed_at: Option<DateTimeUtc>,
     pub status: String,
     pub retry_count: i32,
+    pub attempts_before: i32,
     pub workflow_id: Option<Uuid>,
     pub workflow_node_path: Option<String>,
     pub trigger_id: Option<Uuid>,

@@ -22,11 +22,31 @@ async fn a_delivery_fails_after_the_last_attempt_and_says_why() {
     assert_eq!(delivery.last_error.as_deref(), Some("the backend answered 500, not 2xx"));
     assert_eq!(t.occurrences().await[0].status, OccurrenceStatus::Failed);
     let metrics = t.app.metrics.encode();
-    let line = format!(
-        "pfy_executor_trigger_delivery_failed_total{{app=\"{}\"}} 1",
-        t.application.id
-    );
+    let line =
+        format!("pfy_executor_trigger_delivery_failed_total{{app=\"{}\"}} 1", t.application.id);
     assert!(metrics.contains(&line), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_retry_by_hand_gives_a_delivery_a_whole_new_budget() {
+    let t = TestApp::with(&[("PFY_DISPATCH_RETRY_MAX_ATTEMPTS", "2")]).await;
+    let backend = t.register("a").await;
+    t.trigger("0 0 * * * *").await;
+    t.receiver.next("/a", [Answer::Status(500), Answer::Status(500), Answer::Status(500)]);
+    t.advance(3600);
+    t.heartbeat(&[backend.id]).await;
+    t.run().await;
+    t.live(10, &[backend.id]).await;
+    let failed = t.deliveries().await.remove(0);
+    assert_eq!(failed.status, ActionStatus::Failed);
+    t.app.retry_delivery(&t.caller, failed.id).await.unwrap();
+    t.run().await;
+    t.live(60, &[backend.id]).await;
+    let numbers: Vec<_> =
+        t.receiver.received().iter().map(|r| r.header("x-trigger-attempt").to_owned()).collect();
+    assert_eq!(numbers, ["1", "2", "3", "4"], "attempts go on counting");
+    assert_eq!(t.deliveries().await[0].status, ActionStatus::Completed);
+    assert_eq!(t.occurrences().await[0].status, OccurrenceStatus::Delivered);
 }
 
 #[tokio::test]

@@ -41,10 +41,8 @@ async fn a_changed_schedule_starts_its_window_at_the_change() {
     t.register("a").await;
     let trigger = t.trigger("0 0 0 1 1 *").await;
     t.advance(45);
-    let every_ten = UpdateTrigger {
-        cron_expression: Some("*/10 * * * * *".into()),
-        ..Default::default()
-    };
+    let every_ten =
+        UpdateTrigger { cron_expression: Some("*/10 * * * * *".into()), ..Default::default() };
     let changed = t.update(trigger.id, every_ten).await;
     assert_eq!(changed.next_fire_at, Some(start() + chrono::Duration::seconds(50)));
     t.run().await;

@@ -23,7 +23,8 @@ async fn a_hanging_backend_does_not_keep_a_process_and_gets_its_call_after_the_n
     let trigger = furnish(&administrator, &receiver, json!({})).await;
     let run = "mutation($id: ID!) { runTrigger(id: $id) { id } }";
     administrator.data(run, json!({ "id": trigger })).await;
-    let in_flight = "{ deliveries { nodes { id status } } }";
+    let in_flight = "{ deliveries { nodes {
+        id status attemptCount nextAttemptAt lastError } } }";
     receiver.until(|received| received.len() == 1).await;
     first.signal("TERM").await;
     let status = first.ended().await;
@@ -35,7 +36,7 @@ async fn a_hanging_backend_does_not_keep_a_process_and_gets_its_call_after_the_n
     let administrator = second.api().await.bearer(TOKEN);
     let is_delivered = |data: &Value| {
         let delivery = &data["deliveries"]["nodes"][0];
-        (delivery["status"] == "DELIVERED").then(|| delivery["id"].as_str().unwrap().to_owned())
+        (delivery["status"] == "COMPLETED").then(|| delivery["id"].as_str().unwrap().to_owned())
     };
     let id = administrator.until(in_flight, Value::Null, is_delivered).await;
     let received = receiver.received();

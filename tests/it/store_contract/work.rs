@@ -21,6 +21,7 @@ pub fn new_delivery(occurrence: &Occurrence, backend: BackendId) -> Delivery {
         status: ActionStatus::Pending,
         payload: occurrence.payload.clone(),
         retry_count: 0,
+        attempts_before: 0,
         execute_at: occurrence.scheduled_at,
         expires_at: Some(occurrence.scheduled_at + Duration::days(1)),
         executed_at: None,

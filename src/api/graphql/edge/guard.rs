@@ -1,23 +1,17 @@
 //! Refuses documents that would cost too much, before anything walks them.
 //!
-//! It runs in `prepare_request`, the one place that the library reaches before its own recursive
-//! checks, whichever way the request came. First a scan bounds tokens and nesting, so that the
-//! parser can't run out of stack; then the document is parsed, once; then its cost is counted with
-//! fragments expanded. What passes is executed without being parsed again.
+//! It runs before the library sees a request, whose own limits come too late: they are found by
+//! walking the expanded document. First a scan bounds tokens and nesting, so that the parser can't
+//! run out of stack; then the document is parsed, once; then its cost is counted with fragments
+//! expanded. What passes is executed without being parsed again. (It is no extension of the
+//! library, because with any extension each single field takes a longer way.)
 
 use std::sync::Arc;
 
-use async_graphql::async_trait::async_trait;
-use async_graphql::extensions::{
-    Extension, ExtensionContext, ExtensionFactory, NextParseQuery, NextPrepareRequest,
-    NextValidation,
-};
 use async_graphql::parser::types::{
     DocumentOperations, ExecutableDocument, OperationDefinition, OperationType,
 };
-use async_graphql::{
-    Pos, Positioned, Request, ServerError, ServerResult, ValidationResult, Value, Variables,
-};
+use async_graphql::{Pos, Positioned, Request, ServerError, ServerResult, Value, Variables};
 
 use super::cost::{Cost, Counter, holds_null};
 use super::scan::{Scan, scan};
@@ -158,44 +152,4 @@ fn check_variables(operation: &OperationDefinition, variables: &Variables) -> Se
         return Err(null_character());
     }
     Ok(())
-}
-
-impl ExtensionFactory for Guard {
-    fn create(&self) -> Arc<dyn Extension> {
-        Arc::new(self.clone())
-    }
-}
-
-#[async_trait]
-impl Extension for Guard {
-    async fn prepare_request(
-        &self,
-        ctx: &ExtensionContext<'_>,
-        mut request: Request,
-        next: NextPrepareRequest<'_>,
-    ) -> ServerResult<Request> {
-        self.check(&mut request)?;
-        next.run(ctx, request).await
-    }
-
-    async fn parse_query(
-        &self,
-        ctx: &ExtensionContext<'_>,
-        query: &str,
-        variables: &Variables,
-        next: NextParseQuery<'_>,
-    ) -> ServerResult<ExecutableDocument> {
-        let parsed = next.run(ctx, query, variables).await;
-        parsed.map_err(|error| about_request(error, VALIDATION_FAILED))
-    }
-
-    async fn validation(
-        &self,
-        ctx: &ExtensionContext<'_>,
-        next: NextValidation<'_>,
-    ) -> Result<ValidationResult, Vec<ServerError>> {
-        let mark = |error| about_request(error, VALIDATION_FAILED);
-        let checked = next.run(ctx).await;
-        checked.map_err(|errors| errors.into_iter().map(mark).collect())
-    }
 }

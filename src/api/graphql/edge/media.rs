@@ -55,12 +55,12 @@ fn list(headers: &HeaderMap) -> impl Iterator<Item = &str> {
 
 /// The weight in thousandths; 1 unless given. What is no weight counts as 1.
 fn weight(parameters: &str) -> u16 {
-    let weights = parameters.split(';').filter_map(|parameter| {
+    let weight = parameters.split(';').find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
         name.trim().eq_ignore_ascii_case("q").then(|| value.trim().parse::<f32>().ok())?
     });
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1000")]
-    weights.last().map_or(1000, |weight| (weight.clamp(0.0, 1.0) * 1000.0) as u16)
+    weight.map_or(1000, |weight| (weight.clamp(0.0, 1.0) * 1000.0) as u16)
 }
 
 /// Whether the body is said to be `application/json`, in UTF-8 if a charset is named.

@@ -19,6 +19,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
 use self::guard::Guard;
+use super::context::Budget;
 use super::error::{Outcome, publish, refusal};
 use super::live::Presented;
 use super::loaders::Loaders;
@@ -81,11 +82,7 @@ impl Operation {
 impl Service {
     fn new(app: Arc<App>) -> Self {
         let guard = Guard::new(&app.config.graphql);
-        let schema = builder()
-            .data(Arc::clone(&app))
-            .extension(guard.clone())
-            .limit_recursive_depth(cost::LEVELS)
-            .finish();
+        let schema = builder().data(Arc::clone(&app)).limit_recursive_depth(cost::LEVELS).finish();
         Self { app, schema, guard }
     }
 
@@ -102,9 +99,12 @@ impl Service {
     }
 
     /// Executes a query or a mutation.
-    async fn execute(&self, request: Request, visitor: Visitor) -> (Response, Outcome) {
+    async fn execute(&self, mut request: Request, visitor: Visitor) -> (Response, Outcome) {
         let request_id = visitor.origin.request_id.clone().unwrap_or_default();
-        let mut response = self.schema.execute(self.equip(request, visitor)).await;
+        let mut response = match self.guard.check(&mut request) {
+            Ok(_) => self.schema.execute(self.equip(request, visitor)).await,
+            Err(error) => Response::from_errors(vec![error]),
+        };
         let outcome = publish(&mut response, &request_id);
         (response, outcome)
     }
@@ -112,32 +112,34 @@ impl Service {
     /// Executes any operation. Who it is, is looked at anew: a connection may outlive a token.
     fn stream(
         self: Arc<Self>,
-        request: Request,
+        mut request: Request,
         presented: Option<SecretString>,
         origin: Origin,
     ) -> BoxStream<'static, (Response, Outcome)> {
         let request_id = origin.request_id.clone().unwrap_or_default();
         let stream = async move {
-            match self.admit(presented, origin).await {
-                Ok(visitor) => {
-                    let responses = self.schema.execute_stream(self.equip(request, visitor));
-                    let published = responses.map(move |mut response| {
-                        let outcome = publish(&mut response, &request_id);
-                        (response, outcome)
-                    });
-                    published.boxed()
-                }
+            let visitor = match self.admit(presented, origin).await {
+                Ok(visitor) => visitor,
                 Err(error) => {
                     let refused = (refusal(&error, &request_id), Outcome::Refused);
-                    futures::stream::iter([refused]).boxed()
+                    return futures::stream::iter([refused]).boxed();
                 }
-            }
+            };
+            let responses = match self.guard.check(&mut request) {
+                Ok(_) => self.schema.execute_stream(self.equip(request, visitor)),
+                Err(error) => futures::stream::iter([Response::from_errors(vec![error])]).boxed(),
+            };
+            let published = responses.map(move |mut response| {
+                let outcome = publish(&mut response, &request_id);
+                (response, outcome)
+            });
+            published.boxed()
         };
         stream.flatten_stream().boxed()
     }
 
     fn equip(&self, request: Request, visitor: Visitor) -> Request {
-        let request = request.data(visitor.presented).data(visitor.origin);
+        let request = request.data(visitor.presented).data(visitor.origin).data(Budget::default());
         match visitor.caller {
             None => request,
             Some(caller) => {

@@ -1,6 +1,6 @@
 //! What of an error is shown.
 
-use async_graphql::{Response, ServerError};
+use async_graphql::{PathSegment, Response, ServerError};
 
 use super::*;
 use crate::api::graphql::error::{Fault, Outcome, publish};
@@ -8,6 +8,7 @@ use crate::error::Error;
 
 fn published(fault: impl Into<Fault>) -> (Value, Outcome) {
     let error = fault.into().into_server_error(async_graphql::Pos { line: 1, column: 3 });
+    let error = error.with_path(vec![PathSegment::Field("trigger".to_owned())]);
     let mut response = Response::from_errors(vec![error]);
     let outcome = publish(&mut response, "r-1");
     (serde_json::to_value(&response.errors[0]).unwrap(), outcome)
@@ -112,5 +113,6 @@ async fn a_null_character_is_refused_before_it_meets_a_database() {
     let answer = server.ask(query, json!({ "f": { "runKey": "a\0b" } })).await;
     assert_eq!(answer.code(), "BAD_USER_INPUT", "{}", answer.text);
     let harmless = r#"{ triggers(filter: { nameContains: "a\\u0000b" }) { nodes { id } } }"#;
-    assert!(server.ask(harmless, Value::Null).await.json()["errors"].is_null());
+    let answer = server.ask(harmless, Value::Null).await;
+    assert!(answer.json()["errors"].is_null(), "{}", answer.text);
 }

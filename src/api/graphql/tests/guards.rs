@@ -135,3 +135,19 @@ async fn the_operation_is_the_one_that_is_named() {
     let body = json!({ "query": "{ __typename }", "operationName": "" }).to_string();
     assert_eq!(server.post(body, &[]).await.json()["data"], json!({ "__typename": "Query" }));
 }
+
+#[tokio::test]
+async fn lists_in_lists_do_not_multiply_without_end() {
+    let server = Server::new().await;
+    let application = server.application("p").await;
+    for n in 0..101 {
+        server.trigger(&application, &format!("t{n}")).await;
+    }
+    let query = "query($n: Int) { triggers(first: 101) {
+        nodes { name occurrences(first: $n) { nodes { id } } }
+    } }";
+    let refused = server.ask(query, json!({ "n": 200 })).await;
+    assert_eq!(refused.code(), "INVALID");
+    assert!(refused.text.contains("more than 20000 rows"), "{}", refused.text);
+    assert!(server.ask(query, json!({ "n": 10 })).await.json()["errors"].is_null());
+}

@@ -3,6 +3,7 @@
 mod documents;
 mod errors;
 mod guards;
+mod history;
 mod http;
 mod schema;
 mod server;
@@ -34,6 +35,7 @@ struct Server {
     app: Arc<App>,
     router: Router,
     token: SecretString,
+    clock: ManualClock,
     folder: PathBuf,
 }
 
@@ -80,19 +82,21 @@ impl Server {
     /// With these `PFY_` variables. Its one user is an administrator.
     async fn with(variables: &[(&str, &str)]) -> Self {
         let folder = folder();
-        let parts = parts(&folder, variables).await;
+        let clock = ManualClock::new(start());
+        let parts = parts(&folder, &clock, variables).await;
         parts.store.migrate().await.unwrap();
         let app = Arc::new(App::new(parts).unwrap());
         let token = app.bootstrap().await.unwrap().token.unwrap();
-        Self { router: crate::api::router(Arc::clone(&app)), app, token, folder }
+        Self { router: crate::api::router(Arc::clone(&app)), app, token, clock, folder }
     }
 
     /// On a database without tables.
     async fn empty() -> Self {
         let folder = folder();
-        let app = Arc::new(App::new(parts(&folder, &[]).await).unwrap());
+        let clock = ManualClock::new(start());
+        let app = Arc::new(App::new(parts(&folder, &clock, &[]).await).unwrap());
         let router = crate::api::router(Arc::clone(&app));
-        Self { app, router, token: SecretString::default(), folder }
+        Self { app, router, token: SecretString::default(), clock, folder }
     }
 
     fn bearer(&self) -> String {
@@ -217,7 +221,7 @@ impl Server {
     }
 }
 
-async fn parts(folder: &std::path::Path, variables: &[(&str, &str)]) -> Parts {
+async fn parts(folder: &std::path::Path, clock: &ManualClock, variables: &[(&str, &str)]) -> Parts {
     let variables = variables.iter().map(|(name, value)| ((*name).into(), (*value).into()));
     let options = Options {
         url: format!("sqlite://{}", folder.join("data.db").display()),
@@ -226,11 +230,11 @@ async fn parts(folder: &std::path::Path, variables: &[(&str, &str)]) -> Parts {
     };
     Parts {
         store: Store::connect(&options).await.unwrap(),
-        clock: Arc::new(ManualClock::new(start())),
+        clock: Arc::new(clock.clone()),
         config: Config::load(None, variables).unwrap(),
         zone: Zone::parse("Europe/Amsterdam").unwrap(),
         egress: Egress::new(EgressConfig {
-            policy: AddressPolicy::new(Vec::new()),
+            policy: AddressPolicy::new(vec!["127.0.0.0/8".parse().unwrap()]),
             timeout: std::time::Duration::from_secs(5),
             max_response_bytes: 1024,
             max_idle_per_host: 1,

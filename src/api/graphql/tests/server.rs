@@ -1,5 +1,8 @@
 //! What holds for every route.
 
+use axum::middleware::from_fn_with_state;
+use axum::routing::get;
+
 use super::*;
 
 #[tokio::test]
@@ -69,4 +72,22 @@ async fn pages_of_allowed_origins_may_ask() {
     assert_eq!(asked(origin).await.header("access-control-allow-origin"), origin);
     let other = asked("https://evil.example").await;
     assert_eq!(other.header("access-control-allow-origin"), "");
+}
+
+#[tokio::test]
+async fn a_panic_is_an_internal_error_with_the_requests_id() {
+    async fn boom() {
+        panic!("SELECT secret")
+    }
+    let mut server = Server::new().await;
+    let observe = from_fn_with_state(Arc::clone(&server.app), crate::api::request::observe);
+    let routes = Router::new().route("/graphql", get(boom)).route("/boom", get(boom));
+    server.router = routes.layer(observe);
+    for path in ["/graphql", "/boom"] {
+        let answer = server.get(path, &[]).await;
+        assert_eq!(answer.status, StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(!answer.text.contains("SELECT"), "{}", answer.text);
+        assert!(answer.text.contains(answer.header("x-request-id")), "{}", answer.text);
+        assert!(answer.text.contains("\"INTERNAL\""), "{}", answer.text);
+    }
 }

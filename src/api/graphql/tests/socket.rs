@@ -8,7 +8,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 use super::*;
 
-struct Client(WebSocketStream<MaybeTlsStream<TcpStream>>);
+pub(super) struct Client(WebSocketStream<MaybeTlsStream<TcpStream>>);
 
 impl Client {
     async fn connect(
@@ -28,9 +28,13 @@ impl Client {
     }
 
     /// Introduced with the administrator's token.
-    async fn ready(server: &Server) -> Self {
+    pub(super) async fn ready(server: &Server) -> Self {
+        Self::ready_as(server, &server.bearer()).await
+    }
+
+    pub(super) async fn ready_as(server: &Server, bearer: &str) -> Self {
         let mut client = Self::new(server.listen().await).await;
-        let payload = json!({ "Authorization": server.bearer() });
+        let payload = json!({ "Authorization": bearer });
         client.send(json!({ "type": "connection_init", "payload": payload })).await;
         assert_eq!(client.next().await, json!({ "type": "connection_ack" }));
         client
@@ -40,18 +44,25 @@ impl Client {
         self.0.send(Message::text(message.to_string())).await.unwrap();
     }
 
-    async fn subscribe(&mut self, id: &str, query: &str) {
+    pub(super) async fn subscribe(&mut self, id: &str, query: &str) {
         let payload = json!({ "query": query });
         self.send(json!({ "type": "subscribe", "id": id, "payload": payload })).await;
     }
 
-    async fn next(&mut self) -> Value {
+    pub(super) async fn next(&mut self) -> Value {
         loop {
             match self.0.next().await.unwrap().unwrap() {
                 Message::Text(text) => return serde_json::from_str(&text).unwrap(),
                 Message::Ping(_) | Message::Pong(_) => {}
                 other => panic!("{other:?}"),
             }
+        }
+    }
+
+    /// Waits until `count` subscriptions of this server watch.
+    pub(super) async fn watching(&mut self, server: &Server, count: usize) {
+        while server.app.live.watchers() < count {
+            tokio::task::yield_now().await;
         }
     }
 
