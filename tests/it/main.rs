@@ -6,6 +6,7 @@ mod app;
 mod client;
 mod coverage;
 mod delivery;
+mod driver;
 mod harness;
 mod introspect;
 mod isolation;
