@@ -97,7 +97,12 @@ impl Client {
     }
 
     /// Any request; an error is a sentence of why there is no answer.
-    pub async fn try_send(&self, method: Method, path: &str, body: Bytes) -> Result<Answer, String> {
+    pub async fn try_send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Answer, String> {
         let mut headers = HeaderMap::new();
         headers.insert("x-request-id", HeaderValue::from_static(REQUEST_ID));
         if !body.is_empty() {

@@ -43,8 +43,16 @@ const QUESTIONS: &[(&str, &str, &[Role])] = &[
 
 /// What only the insiders of the application may come to know.
 const INSIDE: &[&str] = &[
-    "application", "trigger", "backend", "failingBackend", "tenant", "machineUser",
-    "anotherMachineUser", "occurrence", "delivery", "failedDelivery",
+    "application",
+    "trigger",
+    "backend",
+    "failingBackend",
+    "tenant",
+    "machineUser",
+    "anotherMachineUser",
+    "occurrence",
+    "delivery",
+    "failedDelivery",
 ];
 
 #[tokio::test]
@@ -105,9 +113,8 @@ async fn slugs_of_others_are_like_missing_ones() {
     let application = "query($project: String!, $slug: String!) {
         application(projectSlug: $project, slug: $slug) { id } }";
     for client in [outsider, sibling] {
-        let ask = |slug: &str| {
-            client.graphql(application, json!({ "project": "shop", "slug": slug }))
-        };
+        let ask =
+            |slug: &str| client.graphql(application, json!({ "project": "shop", "slug": slug }));
         let (real, missing) = (ask("reports").await, ask("nowhere").await);
         assert_eq!((real.code().as_str(), &real.body), ("NOT_FOUND", &missing.body));
     }
@@ -117,8 +124,16 @@ async fn slugs_of_others_are_like_missing_ones() {
 async fn no_way_through_the_graph_leads_to_things_of_others() {
     let served = Served::new().await;
     let schema = Schema::of(served.administrator()).await;
-    let lists = ["projects", "applications", "triggers", "occurrences", "deliveries", "backends",
-        "auditLogs", "executorStatus"];
+    let lists = [
+        "projects",
+        "applications",
+        "triggers",
+        "occurrences",
+        "deliveries",
+        "backends",
+        "auditLogs",
+        "executorStatus",
+    ];
     for field in lists {
         let selection = schema.everything("Query", field, 4);
         let document = schema.document("Query", field, &Value::Null, &selection);
@@ -142,9 +157,15 @@ async fn a_cursor_of_a_list_of_others_leads_nowhere() {
         triggers(after: $after) { nodes { id } pageInfo { startCursor } }
         occurrences(after: $after) { nodes { id } }
         backends(after: $after) { nodes { id } } }";
-    let data = served.administrator().data("{
+    let data = served
+        .administrator()
+        .data(
+            "{
         triggers { edges { cursor } } occurrences { edges { cursor } } backends { edges { cursor } }
-        auditLogs(first: 2) { edges { cursor } } }", Value::Null).await;
+        auditLogs(first: 2) { edges { cursor } } }",
+            Value::Null,
+        )
+        .await;
     for list in ["triggers", "occurrences", "backends", "auditLogs"] {
         let cursor = &data[list]["edges"][0]["cursor"];
         assert!(cursor.is_string());
@@ -179,13 +200,14 @@ async fn no_answer_audit_row_or_error_shows_a_secret() {
     let schema = Schema::of(served.administrator()).await;
     let mut shown = with_secrets(&mut served).await;
     for field in schema.fields("Query") {
-        let variables = match QUESTIONS.iter().find(|(path, ..)| path.starts_with(&format!("{field}."))) {
-            Some((path, thing, _)) if !path.contains("filter") => {
-                nested(path.split_once('.').unwrap().1, json!(served.id(thing)))
-            }
-            _ if field == "cronPreview" => json!({ "expression": "@daily" }),
-            _ => json!({}),
-        };
+        let variables =
+            match QUESTIONS.iter().find(|(path, ..)| path.starts_with(&format!("{field}."))) {
+                Some((path, thing, _)) if !path.contains("filter") => {
+                    nested(path.split_once('.').unwrap().1, json!(served.id(thing)))
+                }
+                _ if field == "cronPreview" => json!({ "expression": "@daily" }),
+                _ => json!({}),
+            };
         let selection = schema.everything("Query", field, 2);
         let document = schema.document("Query", field, &variables, &selection);
         for role in [Role::Administrator, Role::Machine] {
@@ -220,9 +242,11 @@ async fn with_secrets(served: &mut Served) -> Vec<String> {
     let mut session = anonymous.data(sign_in, json!({ "password": PASSWORD })).await;
     let session = session["signIn"]["token"].take().as_str().unwrap().to_owned();
     served.secrets.push(session.clone());
-    let wrong = ["pfy_a-wrong-token-that-nobody-made", "muser_neither-was-this-one-made-here", "e.y.J"];
+    let wrong =
+        ["pfy_a-wrong-token-that-nobody-made", "muser_neither-was-this-one-made-here", "e.y.J"];
     served.secrets.extend(wrong.map(str::to_owned));
-    let mut shown = vec![anonymous.bearer(&session).graphql("{ me { id } }", Value::Null).await.body];
+    let mut shown =
+        vec![anonymous.bearer(&session).graphql("{ me { id } }", Value::Null).await.body];
     let wrong_password = "not this one, whatever it is";
     served.secrets.push(wrong_password.to_owned());
     shown.push(anonymous.graphql(sign_in, json!({ "password": wrong_password })).await.body);
@@ -238,10 +262,14 @@ async fn with_secrets(served: &mut Served) -> Vec<String> {
     served.secrets.push(token.as_str().unwrap().to_owned());
     let url = served.test.receiver.url("/one");
     let given = "a-token-of-the-backends-own";
-    for (field, value) in [("token", given), ("token", "too short"), ("signingSecret", "whsec_short-and-wrong")] {
+    for (field, value) in
+        [("token", given), ("token", "too short"), ("signingSecret", "whsec_short-and-wrong")]
+    {
         served.secrets.push(value.to_owned());
         let body = json!({ "name": "one", "callbackUrl": url, field: value });
-        shown.push(served.client(Role::Machine).post("/api/machine/register-backend", &body).await.body);
+        shown.push(
+            served.client(Role::Machine).post("/api/machine/register-backend", &body).await.body,
+        );
     }
     shown
 }

@@ -10,8 +10,8 @@ use axum::Router;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use trigger_manager::app::{
-    AddProjectMember, CreateApplication, CreateMachineUser, CreateProject, CreateTenant, CreateUser,
-    UserRef,
+    AddProjectMember, CreateApplication, CreateMachineUser, CreateProject, CreateTenant,
+    CreateUser, UserRef,
 };
 use trigger_manager::domain::access::{Actor, Role as ProjectRole};
 use trigger_manager::domain::audit::Caller;
@@ -209,7 +209,8 @@ impl Served {
         for (id, name) in [("backend", "one"), ("failingBackend", "two")] {
             let url = self.test.receiver.url(&format!("/{name}"));
             let body = json!({ "name": name, "callbackUrl": url, "description": "for tests" });
-            let made = self.client(Role::Machine).post("/api/machine/register-backend", &body).await;
+            let made =
+                self.client(Role::Machine).post("/api/machine/register-backend", &body).await;
             assert_eq!(made.status, 201, "{made:?}");
             let made = made.json();
             for secret in ["token", "signingSecret"] {

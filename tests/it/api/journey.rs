@@ -27,10 +27,12 @@ impl Journey {
     async fn with(settings: &[(&str, &str)]) -> Self {
         let test = TestApp::with(settings).await;
         let anonymous = Client::new(&listen(api::router(test.app.clone())).await);
-        let made = test.app.create_personal_access_token(&test.caller, "tests", None).await.unwrap();
+        let made =
+            test.app.create_personal_access_token(&test.caller, "tests", None).await.unwrap();
         let token = secrecy::ExposeSecret::expose_secret(&made.0).to_owned();
         let administrator = anonymous.bearer(&token);
-        let project = "mutation { createProject(input: {slug: \"books\", name: \"Books\"}) { id } }";
+        let project =
+            "mutation { createProject(input: {slug: \"books\", name: \"Books\"}) { id } }";
         let project = administrator.data(project, Value::Null).await;
         let application = "mutation($project: ID!) { createApplication(input: {
             projectId: $project, slug: \"reports\", name: \"Reports\"}) { id } }";
@@ -86,7 +88,7 @@ impl Journey {
 
     async fn occurrences(&self) -> Value {
         let query = "query($application: ID!) { occurrences(
-            filter: { applicationId: $application }, first: 3) { nodes {
+            filter: {applicationId: $application}, first: 3) { nodes {
                 id scheduledAt status origin trigger { name } deliveries {
                     id status attemptCount attempts { number status responseStatus } } } } }";
         let variables = json!({ "application": self.application });
@@ -109,19 +111,25 @@ async fn the_steps_of_the_readme_lead_to_a_delivery() {
     assert_eq!(occurrence["status"], "DELIVERED");
     assert_eq!(occurrence["scheduledAt"], "2026-03-02T12:00:10Z");
     let delivery = &occurrence["deliveries"][0];
-    assert_eq!(delivery["attempts"], json!([
-        { "number": 1, "status": "SUCCESS", "responseStatus": 200 }
-    ]));
+    assert_eq!(
+        delivery["attempts"],
+        json!([
+            { "number": 1, "status": "SUCCESS", "responseStatus": 200 }
+        ])
+    );
     let received = journey.test.receiver.received_at("/reports").remove(0);
     let token = registered["token"].as_str().unwrap();
     assert_eq!(received.header("authorization"), format!("Bearer {token}"));
     assert_eq!(received.header("webhook-id"), delivery["id"].as_str().unwrap());
     let body: Value = serde_json::from_slice(&received.body).unwrap();
-    assert_eq!(body, json!({
-        "trigger_id": trigger["id"], "trigger_name": "Daily Report",
-        "cron_expression": "*/10 * * * * *", "run_key": "daily-report",
-        "executed_at": "2026-03-02T12:00:10Z",
-    }));
+    assert_eq!(
+        body,
+        json!({
+            "trigger_id": trigger["id"], "trigger_name": "Daily Report",
+            "cron_expression": "*/10 * * * * *", "run_key": "daily-report",
+            "executed_at": "2026-03-02T12:00:10Z",
+        })
+    );
 }
 
 #[tokio::test]

@@ -33,6 +33,10 @@ async fn watchers_see_what_an_executor_of_another_process_does() {
     names.sort();
     assert_eq!(names, ["one", "two"]);
     let event = occurrences.event().await["occurrences"].take();
-    assert_eq!((&event["scheduledAt"], &event["deliveryCount"]), (&json!(due), &json!(2)), "{event}");
+    assert_eq!(
+        (&event["scheduledAt"], &event["deliveryCount"]),
+        (&json!(due), &json!(2)),
+        "{event}"
+    );
     assert_eq!(event["trigger"]["name"], "Daily Report");
 }

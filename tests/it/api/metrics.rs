@@ -37,7 +37,8 @@ async fn an_autoscaler_finds_its_series_by_name_and_label() {
     assert_eq!(series["pfy_executor_active_triggers"], 1.0);
     assert_eq!(series["pfy_executor_backend_dispatch_total{status=\"success\"}"], 1.0);
     assert_eq!(series["pfy_executor_backend_dispatch_total{status=\"error\"}"], 1.0);
-    let bucket = format!("pfy_executor_queue_process_time_seconds_bucket{{app=\"{app}\",le=\"+Inf\"}}");
+    let bucket =
+        format!("pfy_executor_queue_process_time_seconds_bucket{{app=\"{app}\",le=\"+Inf\"}}");
     assert_eq!(series[&bucket], 2.0);
 }
 

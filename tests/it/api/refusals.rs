@@ -80,7 +80,10 @@ async fn a_value_of_another_type_is_refused_before_anything_runs() {
         let variables = input(&served, field, value);
         let answer = served.client(Role::Maintainer).graphql(CREATE, variables).await;
         let code = answer.code();
-        assert!(["BAD_USER_INPUT", "GRAPHQL_VALIDATION_FAILED"].contains(&code.as_str()), "{answer:?}");
+        assert!(
+            ["BAD_USER_INPUT", "GRAPHQL_VALIDATION_FAILED"].contains(&code.as_str()),
+            "{answer:?}"
+        );
         let null = answer.body.contains("null character");
         assert!(answer.body.contains(field) || null, "{answer:?}");
     }
@@ -95,7 +98,8 @@ async fn a_refused_change_leaves_the_trigger_as_it_was() {
     let read = "query($id: ID!) { trigger(id: $id) {
         name cronExpression timeZone enabled nextRunAt updatedAt } }";
     let id = json!({ "id": served.id("trigger") });
-    let (before, rows) = (served.administrator().data(read, id.clone()).await, written(&served).await);
+    let (before, rows) =
+        (served.administrator().data(read, id.clone()).await, written(&served).await);
     for (input, field) in [
         (json!({ "name": "B", "cronExpression": "* * *" }), "cronExpression"),
         (json!({ "name": "B", "timeZone": "Mars/Olympus" }), "timeZone"),
@@ -122,10 +126,13 @@ async fn a_preview_shows_what_saving_would_do() {
     let mut data = anonymous.data(query, variables).await;
     let preview = data["cronPreview"].take();
     // On the 29th the clock jumps from 2 to 3: the first instant after the gap.
-    assert_eq!(preview["occurrences"], json!([
-        { "at": "2026-03-29T01:00:00Z", "local": "2026-03-29T03:00:00", "offset": "+02:00" },
-        { "at": "2026-03-30T00:30:00Z", "local": "2026-03-30T02:30:00", "offset": "+02:00" },
-    ]));
+    assert_eq!(
+        preview["occurrences"],
+        json!([
+            { "at": "2026-03-29T01:00:00Z", "local": "2026-03-29T03:00:00", "offset": "+02:00" },
+            { "at": "2026-03-30T00:30:00Z", "local": "2026-03-30T02:30:00", "offset": "+02:00" },
+        ])
+    );
     assert_eq!((&preview["timeZone"], &preview["error"]), (&json!("Europe/Berlin"), &Value::Null));
     assert!(preview["description"].is_string());
     for (expression, zone, field) in [
@@ -141,8 +148,11 @@ async fn a_preview_shows_what_saving_would_do() {
         saved["input"]["timeZone"] = zone;
         let saved = served.client(Role::Maintainer).graphql(CREATE, saved).await;
         let error = &saved.json()["errors"][0];
-        assert_eq!(preview["error"], json!({
-            "code": error["extensions"]["code"], "message": error["message"], "field": field,
-        }));
+        assert_eq!(
+            preview["error"],
+            json!({
+                "code": error["extensions"]["code"], "message": error["message"], "field": field,
+            })
+        );
     }
 }

@@ -22,9 +22,13 @@ fn sessions() -> Vec<Case> {
         .users(Role::Owner)
         .forbids(&[])
         .states(false, true),
-        Case::new("createPersonalAccessToken", "personal_access_token.create", json!({ "name": "t" }))
-            .users(Role::Member)
-            .answers(new_token, "/personalAccessToken/id"),
+        Case::new(
+            "createPersonalAccessToken",
+            "personal_access_token.create",
+            json!({ "name": "t" }),
+        )
+        .users(Role::Member)
+        .answers(new_token, "/personalAccessToken/id"),
         Case::new(
             "deletePersonalAccessToken",
             "personal_access_token.delete",
@@ -48,8 +52,12 @@ fn people() -> Vec<Case> {
     vec![
         Case::new("createUser", "user.create", input(user)).administrators(),
         Case::new("updateUser", "user.update", change("$leaver", changed)).administrators(),
-        Case::new("createProject", "project.create", input(json!({ "slug": "new", "name": "New" })))
-            .users(Role::Outsider),
+        Case::new(
+            "createProject",
+            "project.create",
+            input(json!({ "slug": "new", "name": "New" })),
+        )
+        .users(Role::Outsider),
         Case::new(
             "updateProject",
             "project.update",
@@ -141,7 +149,9 @@ fn deletes() -> Vec<Case> {
         Case::new("deleteUser", "user.delete", id("$leaver")).administrators(),
         Case::new("deleteApplication", "application.delete", id("$application"))
             .inside("$application"),
-        Case::new("deleteProject", "project.delete", id("$project")).owners().of_project("$project"),
+        Case::new("deleteProject", "project.delete", id("$project"))
+            .owners()
+            .of_project("$project"),
     ]
 }
 

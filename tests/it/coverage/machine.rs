@@ -73,8 +73,11 @@ fn endpoints() -> Vec<Endpoint> {
         },
         // A heartbeat that only moves the time is no change; one that revives is.
         heartbeat(200, None),
-        Endpoint { body: json!({ "backendId": "$failingBackend" }), ..heartbeat(200, Some("backend.activate")) }
-            .hiding("$failingBackend"),
+        Endpoint {
+            body: json!({ "backendId": "$failingBackend" }),
+            ..heartbeat(200, Some("backend.activate"))
+        }
+        .hiding("$failingBackend"),
         get("/api/machine/check", "", &[Role::Member, Role::Owner]),
         get("/api/machine/application/{id}/tenants", "$application", &[]),
         get("/api/machine/applications/{id}/tenants", "$application", &[]),

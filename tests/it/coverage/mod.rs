@@ -39,7 +39,8 @@ async fn every_mutation_is_audited_once_and_refused_to_whoever_may_not() {
 
 /// A token that its owner can do without.
 async fn spare_token(served: &mut Served) {
-    let query = "mutation { createPersonalAccessToken(name: \"spare\") { personalAccessToken { id } } }";
+    let query =
+        "mutation { createPersonalAccessToken(name: \"spare\") { personalAccessToken { id } } }";
     let mut made = served.client(Role::Owner).data(query, Value::Null).await;
     let id = made["createPersonalAccessToken"]["personalAccessToken"]["id"].take();
     served.ids.insert("spareToken", id.as_str().unwrap().to_owned());

@@ -22,9 +22,8 @@ async fn a_change_of_a_trigger_shows_schedule_run_key_and_enabled_before_and_aft
     let variables = json!({ "id": id, "input": input });
     served.client(Role::Maintainer).data(query, variables).await;
     let row = &rows(&served, id).await[0];
-    let shown = |state: &Value| {
-        ["cronExpression", "runKey", "enabled"].map(|field| state[field].clone())
-    };
+    let shown =
+        |state: &Value| ["cronExpression", "runKey", "enabled"].map(|field| state[field].clone());
     let old = [json!("*/30 * * * * *"), json!("daily-report"), json!(true)];
     assert_eq!(shown(&row["before"]), old);
     assert_eq!(shown(&row["after"]), [json!("@daily"), json!("nightly"), json!(false)]);

@@ -25,9 +25,8 @@ async fn an_api_process_does_not_execute_and_an_executor_serves_no_api() {
     let mut executor = Process::start(&place, &[], &[("PFY_RUN_MODE", "executor")]);
     let monitor = executor.monitor().await;
     let delivered = "{ deliveries { nodes { status } } }";
-    let is_delivered = |data: &Value| {
-        (data["deliveries"]["nodes"][0]["status"] == "COMPLETED").then_some(())
-    };
+    let is_delivered =
+        |data: &Value| (data["deliveries"]["nodes"][0]["status"] == "COMPLETED").then_some(());
     administrator.until(delivered, Value::Null, is_delivered).await;
     assert_eq!(receiver.received().len(), 1);
     let metrics = monitor.get("/metrics").await.body;
