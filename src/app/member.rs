@@ -104,7 +104,7 @@ impl App {
         Ok(before)
     }
 
-    /// The members of a project, oldest first; none of one out of scope.
+    /// The members of a project, oldest first; none of one out of scope, and none for machines.
     pub async fn project_members(
         &self,
         scope: Scope,

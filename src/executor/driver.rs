@@ -137,13 +137,15 @@ impl Driver {
         if self.skew.abs() > SKEW_MAX {
             return Ok(Duration::from_secs(1));
         }
-        let due = match self.known.take() {
+        let look = self.chores.look.is_due(now);
+        // A look asks anew: others may have made work, and a hint may be lost.
+        let due = match self.known.take().filter(|_| !look) {
             Some(known) => known,
             None => next_due(executor.app.store.read()).await?,
         };
         let is_due = |at: Option<DateTime<Utc>>| at.is_some_and(|at| at <= now);
         let mut did = 0;
-        if self.chores.look.is_due(now) || is_due(due.trigger_at) {
+        if look || is_due(due.trigger_at) {
             did += executor.pass(now, self.room()).await?.triggers;
             executor.app.metrics.passed(now);
         }
@@ -199,8 +201,8 @@ impl Driver {
         if self.chores.observe.is_due(now) {
             self.executor.observe().await?;
         }
-        if self.chores.reap.is_due(now) {
-            self.executor.reap(now).await?;
+        if self.chores.reap.is_due(now) && self.executor.reap(now).await? > 0 {
+            self.known = None;
         }
         if self.chores.retain.is_due(now) {
             self.executor.retain(now).await?;

@@ -443,20 +443,20 @@ pub async fn delete_member(db: &impl ConnectionTrait, id: ProjectMemberId) -> Re
     Ok(())
 }
 
-/// The membership of that id in `scope`.
+/// The membership of that id in `scope`; a machine sees none.
 pub async fn member(
     db: &impl ConnectionTrait,
     scope: Scope,
     id: ProjectMemberId,
 ) -> Result<ProjectMember> {
     let row = project_member::Entity::find_by_id(id.0)
-        .filter(scope::project(scope, project_member::Column::ProjectId))
+        .filter(scope::membership(scope, project_member::Column::ProjectId))
         .one(db)
         .await?;
     row.map(Into::into).ok_or(Error::NotFound { what: ProjectMemberId::WHAT })
 }
 
-/// A project's members in `scope`, oldest first.
+/// A project's members in `scope`, oldest first; a machine sees none.
 pub async fn members(
     db: &impl ConnectionTrait,
     scope: Scope,
@@ -466,7 +466,7 @@ pub async fn members(
     use project_member::{Column, Entity};
     let select = Entity::find()
         .filter(Column::ProjectId.eq(project.0))
-        .filter(scope::project(scope, Column::ProjectId));
+        .filter(scope::membership(scope, Column::ProjectId));
     let by = By { column: Column::Id, id: Column::Id, direction: Direction::Ascending };
     page(db, select, by, request).await
 }

@@ -1,6 +1,6 @@
 //! Scopes as conditions: what a caller may not see is not found.
 
-use sea_orm::sea_query::SelectStatement;
+use sea_orm::sea_query::{Expr, ExprTrait, SelectStatement};
 use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QuerySelect, QueryTrait};
 use uuid::Uuid;
 
@@ -19,6 +19,15 @@ pub(super) fn project(scope: Scope, column: impl ColumnTrait) -> Condition {
                 .into_query();
             Condition::all().add(column.in_subquery(own))
         }
+    }
+}
+
+/// Memberships whose `column` is the id of a project in `scope`. A machine sees its project, and
+/// not its people.
+pub(super) fn membership(scope: Scope, column: impl ColumnTrait) -> Condition {
+    match scope {
+        Scope::Application(_) => Condition::all().add(Expr::val(1).eq(0)),
+        Scope::Everything | Scope::ProjectsOf(_) => project(scope, column),
     }
 }
 

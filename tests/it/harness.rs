@@ -33,7 +33,8 @@ pub fn engine() -> Engine {
     }
 }
 
-fn postgres_url() -> String {
+/// The throw-away server's address.
+pub fn postgres_url() -> String {
     variable("PFY_TEST_POSTGRES_URL").unwrap_or_else(|| {
         panic!(
             "PFY_TEST_POSTGRES_URL is not set: run the tests with tests/run, or set it to what \
@@ -148,7 +149,8 @@ impl Drop for Place {
     }
 }
 
-async fn administration() -> DatabaseConnection {
+/// A connection that may make databases and schemas.
+pub async fn administration() -> DatabaseConnection {
     let mut options = sea_orm::ConnectOptions::new(postgres_url());
     options.max_connections(1).sqlx_logging(false);
     Database::connect(options).await.unwrap()

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -78,6 +79,19 @@ impl Receiver {
     /// What has arrived so far, in the order of arrival.
     pub fn received(&self) -> Vec<Received> {
         self.script.lock().unwrap().received.clone()
+    }
+
+    /// Waits until what has arrived is what a test waits for.
+    pub async fn until(&self, wanted: impl Fn(&[Received]) -> bool) {
+        let looking = async {
+            let mut pause = tokio::time::interval(Duration::from_millis(20));
+            while !wanted(&self.received()) {
+                pause.tick().await;
+            }
+        };
+        if tokio::time::timeout(crate::client::PATIENCE, looking).await.is_err() {
+            panic!("this never arrived; what did: {:#?}", self.received());
+        }
     }
 
     /// What has arrived at `path`.

@@ -47,7 +47,7 @@ impl Project {
         read_applications(ctx, Some(self.0.id), (first, after, last, before)).await
     }
 
-    /// Its members, the oldest membership first.
+    /// Its members, the oldest membership first. Machine users see none.
     async fn members(
         &self,
         ctx: &Context<'_>,

@@ -307,6 +307,9 @@ async fn a_machine_sees_its_own_application_and_nothing_of_its_neighbours() {
     }
     for (name, find) in of_project() {
         assert_eq!(find(&store, scope, &foreign).await, 0, "{name}: another project's");
+        // It knows its project, and not the project's people.
+        let seen = find(&store, scope, &mine).await;
+        assert_eq!(seen, usize::from(!name.contains("member")), "{name}");
     }
 }
 

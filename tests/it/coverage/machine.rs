@@ -1,0 +1,184 @@
+//! The endpoints for machines.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{audit, everything};
+use crate::client::{Answer, REQUEST_ID};
+use crate::served::{Role, Served};
+
+#[derive(Clone)]
+struct Endpoint {
+    method: &'static str,
+    /// As the OpenAPI document has it.
+    path: &'static str,
+    /// What stands for `{id}`.
+    id: &'static str,
+    body: Value,
+    /// The role that calls, the status of success, and the audit row's action, if there is one.
+    by: Role,
+    status: u16,
+    action: Option<&'static str>,
+    /// Roles that know of the thing and are forbidden.
+    forbids: &'static [Role],
+    /// The id that is like a missing one to strangers.
+    hides: Option<&'static str>,
+}
+
+fn endpoints() -> Vec<Endpoint> {
+    let new = json!({
+        "name": "three", "callbackUrl": "http://127.0.0.1:9/", "applicationId": "$application",
+    });
+    let register = Endpoint {
+        method: "post",
+        path: "/api/machine/register-backend",
+        id: "",
+        body: new,
+        by: Role::Machine,
+        status: 201,
+        action: Some("backend.register"),
+        forbids: &[Role::Member],
+        hides: Some("$application"),
+    };
+    let heartbeat = |status, action| Endpoint {
+        path: "/api/machine/heartbeat",
+        body: json!({ "backendId": "$backend" }),
+        status,
+        action,
+        hides: Some("$backend"),
+        method: "post",
+        id: "",
+        by: Role::Machine,
+        forbids: &[Role::Member],
+    };
+    let get = |path, id: &'static str, forbids| Endpoint {
+        method: "get",
+        path,
+        id,
+        body: Value::Null,
+        by: Role::Machine,
+        status: 200,
+        action: None,
+        forbids,
+        hides: (!id.is_empty()).then_some(id),
+    };
+    vec![
+        register.clone(),
+        Endpoint {
+            status: 200,
+            body: json!({
+                "name": "one", "callbackUrl": "http://127.0.0.1:9/", "applicationId": "$application",
+            }),
+            ..register
+        },
+        // A heartbeat that only moves the time is no change; one that revives is.
+        heartbeat(200, None),
+        Endpoint {
+            body: json!({ "backendId": "$failingBackend" }),
+            ..heartbeat(200, Some("backend.activate"))
+        }
+        .hiding("$failingBackend"),
+        get("/api/machine/check", "", &[Role::Member, Role::Owner]),
+        get("/api/machine/application/{id}/tenants", "$application", &[]),
+        get("/api/machine/applications/{id}/tenants", "$application", &[]),
+        Endpoint {
+            method: "delete",
+            path: "/api/machine/backends/{id}",
+            id: "$backend",
+            status: 204,
+            action: Some("backend.delete"),
+            ..heartbeat(204, None)
+        },
+    ]
+}
+
+impl Endpoint {
+    fn hiding(self, id: &'static str) -> Self {
+        Self { hides: Some(id), ..self }
+    }
+}
+
+#[tokio::test]
+async fn every_endpoint_for_machines_is_audited_and_refused_like_a_mutation() {
+    let served = Served::new().await;
+    let endpoints = endpoints();
+    let document = served.client(Role::Anonymous).get("/api/openapi.json").await.json();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for method in methods.as_object().unwrap().keys().filter(|key| *key != "parameters") {
+            let covered = endpoints.iter().any(|e| e.path == path && e.method == method);
+            assert!(covered, "{method} {path} needs a case");
+        }
+    }
+    for endpoint in &endpoints {
+        if endpoint.action == Some("backend.activate") {
+            // All but the other backend stay alive.
+            served.test.advance(61);
+            let body = json!({ "backendId": served.id("backend") });
+            served.client(Role::Machine).post("/api/machine/heartbeat", &body).await;
+        }
+        let before = everything(&served).await;
+        refused(&served, endpoint).await;
+        let path = endpoint.path;
+        assert_eq!(everything(&served).await, before, "a refused {path} did something");
+        accepted(&served, endpoint).await;
+    }
+}
+
+async fn refused(served: &Served, endpoint: &Endpoint) {
+    let answer = call(served, endpoint, Role::Anonymous, None).await;
+    assert_eq!((answer.status, answer.code().as_str()), (401, "UNAUTHENTICATED"), "{answer:?}");
+    for role in endpoint.forbids {
+        let answer = call(served, endpoint, *role, None).await;
+        assert_eq!((answer.status, answer.code().as_str()), (403, "FORBIDDEN"), "{answer:?}");
+    }
+    let Some(hidden) = endpoint.hides else { return };
+    for role in super::case::STRANGERS {
+        let missing = Uuid::now_v7().to_string();
+        let real = call(served, endpoint, *role, None).await;
+        let other = call(served, endpoint, *role, Some((hidden, &missing))).await;
+        assert_eq!((real.status, real.code().as_str()), (404, "NOT_FOUND"), "{real:?}");
+        // The answer repeats the path that was asked for.
+        let other = other.body.replace(&missing, served.id(&hidden[1..]));
+        assert_eq!(real.body, other, "{} {role:?}", endpoint.path);
+    }
+}
+
+async fn accepted(served: &Served, endpoint: &Endpoint) {
+    let (count, _) = audit(served).await;
+    let answer = call(served, endpoint, endpoint.by, None).await;
+    assert_eq!(answer.status, endpoint.status, "{} {answer:?}", endpoint.path);
+    let (after, row) = audit(served).await;
+    assert_eq!(after - count, i64::from(endpoint.action.is_some()), "{} {row}", endpoint.path);
+    let Some(action) = endpoint.action else { return };
+    assert_eq!(row["action"], action);
+    assert_eq!(row["actorType"], "MACHINE_USER");
+    assert_eq!(row["actorId"], served.id("machineUser"));
+    assert_eq!(row["applicationId"], served.id("application"));
+    assert_eq!(row["projectId"], served.id("project"));
+    assert_eq!(row["requestId"], REQUEST_ID);
+    assert_eq!(row["before"].is_object(), endpoint.status != 201, "{row}");
+    assert_eq!(row["after"].is_object(), endpoint.status != 204, "{row}");
+}
+
+/// Calls an endpoint, with another id in the place of a named one where given.
+async fn call(
+    served: &Served,
+    endpoint: &Endpoint,
+    role: Role,
+    instead: Option<(&str, &str)>,
+) -> Answer {
+    let put = |text: String| match instead {
+        Some((name, id)) => text.replace(name, id),
+        None => text,
+    };
+    let fill = |text: String| served.fill(Value::String(text)).as_str().unwrap().to_owned();
+    let id = fill(put(endpoint.id.to_owned()));
+    let path = endpoint.path.replace("{id}", &id);
+    let body = serde_json::from_str(&put(endpoint.body.to_string())).unwrap();
+    let client = served.client(role);
+    match endpoint.method {
+        "get" => client.get(&path).await,
+        "delete" => client.delete(&path).await,
+        _ => client.post(&path, &served.fill(body)).await,
+    }
+}

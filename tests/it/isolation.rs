@@ -1,0 +1,303 @@
+//! What one may not see does not exist: every question that names a thing of others is answered
+//! byte for byte as if it named nothing, no list leads to it, and no secret is ever shown.
+
+use serde_json::{Value, json};
+use trigger_manager::secrets::hash_token;
+use uuid::Uuid;
+
+use crate::introspect::{Schema, nested};
+use crate::served::{PASSWORD, Role, Served};
+
+/// Whoever is outside of the application.
+const STRANGERS: &[Role] = &[Role::Outsider, Role::Sibling];
+/// The application's project is known to its machine users, whichever they are.
+const OUTSIDER: &[Role] = &[Role::Outsider];
+
+/// Each argument of a query that takes an id, a thing of others, and from whom it is hidden.
+const QUESTIONS: &[(&str, &str, &[Role])] = &[
+    ("user.id", "owner", STRANGERS),
+    ("project.id", "project", OUTSIDER),
+    ("application.id", "application", STRANGERS),
+    ("applications.projectId", "project", OUTSIDER),
+    ("tenant.id", "tenant", STRANGERS),
+    ("tenants.applicationId", "application", STRANGERS),
+    ("machineUser.id", "machineUser", STRANGERS),
+    ("machineUsers.applicationId", "application", STRANGERS),
+    ("trigger.id", "trigger", STRANGERS),
+    ("triggers.applicationId", "application", STRANGERS),
+    ("occurrence.id", "occurrence", STRANGERS),
+    ("occurrences.filter.applicationId", "application", STRANGERS),
+    ("occurrences.filter.triggerId", "trigger", STRANGERS),
+    ("delivery.id", "delivery", STRANGERS),
+    ("deliveries.filter.applicationId", "application", STRANGERS),
+    ("deliveries.filter.occurrenceId", "occurrence", STRANGERS),
+    ("deliveries.filter.triggerId", "trigger", STRANGERS),
+    ("deliveries.filter.backendId", "backend", STRANGERS),
+    ("backend.id", "backend", STRANGERS),
+    ("backends.applicationId", "application", STRANGERS),
+    ("auditLogs.filter.projectId", "project", OUTSIDER),
+    ("auditLogs.filter.applicationId", "application", STRANGERS),
+    ("auditLogs.filter.entityId", "trigger", STRANGERS),
+    ("auditLogs.filter.actorId", "owner", STRANGERS),
+];
+
+/// What only the insiders of the application may come to know.
+const INSIDE: &[&str] = &[
+    "application",
+    "trigger",
+    "backend",
+    "failingBackend",
+    "tenant",
+    "machineUser",
+    "anotherMachineUser",
+    "occurrence",
+    "delivery",
+    "failedDelivery",
+];
+
+#[tokio::test]
+async fn a_thing_of_others_is_like_a_missing_one() {
+    let served = Served::new().await;
+    let schema = Schema::of(served.administrator()).await;
+    for field in schema.fields("Query") {
+        for path in schema.id_arguments("Query", field) {
+            let asked = QUESTIONS.iter().any(|(question, ..)| *question == path);
+            assert!(asked, "{path} needs a line in QUESTIONS");
+        }
+    }
+    for (path, thing, hidden_from) in QUESTIONS {
+        let real = served.id(thing).to_owned();
+        let ask = |role: Role, id: &str| ask(&served, &schema, path, (role, json!(id)));
+        for role in *hidden_from {
+            let missing = Uuid::now_v7().to_string();
+            let (real, missing) = (ask(*role, &real).await, ask(*role, &missing).await);
+            assert_eq!(real, missing, "{path} for {role:?}");
+            nothing_of_inside(&served, &real.1, (path, *role));
+        }
+        // It is there for who may see it.
+        let missing = ask(Role::Administrator, &Uuid::now_v7().to_string()).await;
+        assert_ne!(ask(Role::Administrator, &real).await, missing, "{path}");
+    }
+}
+
+/// Status and body of the answer to a question with one argument.
+async fn ask(
+    served: &Served,
+    schema: &Schema,
+    path: &str,
+    (role, id): (Role, Value),
+) -> (u16, String) {
+    let (field, argument) = path.split_once('.').unwrap();
+    let variables = nested(argument, id);
+    let selection = schema.everything("Query", field, 1);
+    let document = schema.document("Query", field, &variables, &selection);
+    let answer = served.client(role).graphql(&document, variables).await;
+    (answer.status, answer.body)
+}
+
+fn nothing_of_inside(served: &Served, body: &str, what: (&str, Role)) {
+    for name in INSIDE {
+        assert!(!body.contains(served.id(name)), "{what:?} shows {name}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn slugs_of_others_are_like_missing_ones() {
+    let served = Served::new().await;
+    let outsider = served.client(Role::Outsider);
+    let sibling = served.client(Role::Sibling);
+    let project = "query($slug: String!) { project(slug: $slug) { id } }";
+    let real = outsider.graphql(project, json!({ "slug": "shop" })).await;
+    let missing = outsider.graphql(project, json!({ "slug": "nowhere" })).await;
+    assert_eq!((real.code().as_str(), &real.body), ("NOT_FOUND", &missing.body));
+    let application = "query($project: String!, $slug: String!) {
+        application(projectSlug: $project, slug: $slug) { id } }";
+    for client in [outsider, sibling] {
+        let ask =
+            |slug: &str| client.graphql(application, json!({ "project": "shop", "slug": slug }));
+        let (real, missing) = (ask("reports").await, ask("nowhere").await);
+        assert_eq!((real.code().as_str(), &real.body), ("NOT_FOUND", &missing.body));
+    }
+}
+
+#[tokio::test]
+async fn no_way_through_the_graph_leads_to_things_of_others() {
+    let served = Served::new().await;
+    let schema = Schema::of(served.administrator()).await;
+    let lists = [
+        "projects",
+        "applications",
+        "triggers",
+        "occurrences",
+        "deliveries",
+        "backends",
+        "auditLogs",
+        "executorStatus",
+    ];
+    for field in lists {
+        let selection = schema.everything("Query", field, 4);
+        let document = schema.document("Query", field, &Value::Null, &selection);
+        for role in STRANGERS {
+            let answer = served.client(*role).graphql(&document, Value::Null).await;
+            nothing_of_inside(&served, &answer.data().to_string(), (field, *role));
+            for person in ["owner@example.com", "maintainer@example.com", "member@example.com"] {
+                assert!(!answer.body.contains(person), "{field} shows {person} to {role:?}");
+            }
+        }
+        let answer = served.administrator().graphql(&document, Value::Null).await;
+        let shown = answer.data().to_string();
+        assert!(shown.contains(served.id("application")) || field == "executorStatus", "{field}");
+    }
+}
+
+#[tokio::test]
+async fn a_cursor_of_a_list_of_others_leads_nowhere() {
+    let served = Served::new().await;
+    let query = "query($after: String) {
+        triggers(after: $after) { nodes { id } pageInfo { startCursor } }
+        occurrences(after: $after) { nodes { id } }
+        backends(after: $after) { nodes { id } } }";
+    let data = served
+        .administrator()
+        .data(
+            "{
+        triggers { edges { cursor } } occurrences { edges { cursor } } backends { edges { cursor } }
+        auditLogs(first: 2) { edges { cursor } } }",
+            Value::Null,
+        )
+        .await;
+    for list in ["triggers", "occurrences", "backends", "auditLogs"] {
+        let cursor = &data[list]["edges"][0]["cursor"];
+        assert!(cursor.is_string());
+        for role in STRANGERS {
+            let answer = served.client(*role).graphql(query, json!({ "after": cursor })).await;
+            nothing_of_inside(&served, &answer.body, (list, *role));
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_application_of_others_can_not_be_watched() {
+    let served = Served::new().await;
+    for field in ["occurrences", "deliveries"] {
+        let query = format!("subscription($id: ID!) {{ {field}(applicationId: $id) {{ id }} }}");
+        for role in [Role::Outsider, Role::Sibling, Role::Anonymous] {
+            let client = served.client(role);
+            let missing = json!({ "id": Uuid::now_v7() });
+            let real = json!({ "id": served.id("application") });
+            let real = client.subscribe(&query, real).await.next().await;
+            let missing = client.subscribe(&query, missing).await.next().await;
+            assert_eq!(real, missing, "{field} for {role:?}");
+            let code = if role == Role::Anonymous { "UNAUTHENTICATED" } else { "NOT_FOUND" };
+            assert!(real.to_string().contains(code), "{field} for {role:?}: {real}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_answer_audit_row_or_error_shows_a_secret() {
+    let mut served = Served::new().await;
+    let schema = Schema::of(served.administrator()).await;
+    let mut shown = with_secrets(&mut served).await;
+    for field in schema.fields("Query") {
+        let variables =
+            match QUESTIONS.iter().find(|(path, ..)| path.starts_with(&format!("{field}."))) {
+                Some((path, thing, _)) if !path.contains("filter") => {
+                    nested(path.split_once('.').unwrap().1, json!(served.id(thing)))
+                }
+                _ if field == "cronPreview" => json!({ "expression": "@daily" }),
+                _ => json!({}),
+            };
+        let selection = schema.everything("Query", field, 2);
+        let document = schema.document("Query", field, &variables, &selection);
+        for role in [Role::Administrator, Role::Machine] {
+            shown.push(served.client(role).graphql(&document, variables.clone()).await.body);
+        }
+    }
+    let logs = "{ auditLogs(first: 200) { totalCount nodes { action before after } } }";
+    let logs = served.administrator().data(logs, Value::Null).await;
+    let rows = logs["auditLogs"]["nodes"].as_array().unwrap();
+    assert_eq!(json!(rows.len()), logs["auditLogs"]["totalCount"], "all rows are looked at");
+    shown.push(logs.to_string());
+    shown.push(served.monitor.get("/metrics").await.body);
+    for body in &shown {
+        for secret in &served.secrets {
+            assert!(!body.contains(secret.as_str()), "shows {secret}: {body}");
+            let hash = hash_token(secret).to_string();
+            assert!(!body.contains(&hash), "shows a hash: {body}");
+        }
+        for sign in ["$argon2", "Hash\"", "Encrypted\""] {
+            assert!(!body.contains(sign), "shows {sign}: {body}");
+        }
+    }
+    let names = shown.iter().filter(|body| body.contains("\"tokenPrefix\""));
+    assert!(names.count() > 0, "the answers are those of all fields");
+}
+
+/// Does what handles secrets, and answers what was said where none may be shown.
+async fn with_secrets(served: &mut Served) -> Vec<String> {
+    let anonymous = served.client(Role::Anonymous).clone();
+    let sign_in = "mutation($password: String!) {
+        signIn(email: \"owner@example.com\", password: $password) { token } }";
+    let mut session = anonymous.data(sign_in, json!({ "password": PASSWORD })).await;
+    let session = session["signIn"]["token"].take().as_str().unwrap().to_owned();
+    served.secrets.push(session.clone());
+    let wrong =
+        ["pfy_a-wrong-token-that-nobody-made", "muser_neither-was-this-one-made-here", "e.y.J"];
+    served.secrets.extend(wrong.map(str::to_owned));
+    let mut shown =
+        vec![anonymous.bearer(&session).graphql("{ me { id } }", Value::Null).await.body];
+    let wrong_password = "not this one, whatever it is";
+    served.secrets.push(wrong_password.to_owned());
+    shown.push(anonymous.graphql(sign_in, json!({ "password": wrong_password })).await.body);
+    for token in wrong {
+        let client = anonymous.bearer(token);
+        shown.push(client.graphql("{ me { id } }", Value::Null).await.body);
+        shown.push(client.get("/api/machine/check").await.body);
+    }
+    let rotate = "mutation($id: ID!) { rotateMachineUserToken(id: $id) { token } }";
+    let id = json!({ "id": served.id("anotherMachineUser") });
+    let mut rotated = served.administrator().data(rotate, id).await;
+    let token = rotated["rotateMachineUserToken"]["token"].take();
+    served.secrets.push(token.as_str().unwrap().to_owned());
+    let url = served.test.receiver.url("/one");
+    let given = "a-token-of-the-backends-own";
+    for (field, value) in
+        [("token", given), ("token", "too short"), ("signingSecret", "whsec_short-and-wrong")]
+    {
+        served.secrets.push(value.to_owned());
+        let body = json!({ "name": "one", "callbackUrl": url, field: value });
+        shown.push(
+            served.client(Role::Machine).post("/api/machine/register-backend", &body).await.body,
+        );
+    }
+    shown
+}
+
+#[tokio::test]
+async fn only_answers_that_make_a_secret_have_a_field_for_one() {
+    let served = Served::new().await;
+    let schema = Schema::of(served.administrator()).await;
+    let mut found = Vec::new();
+    for object in schema.objects() {
+        let name = object["name"].as_str().unwrap();
+        for field in schema.fields(name) {
+            let lower = field.to_lowercase();
+            let secret = ["token", "secret", "password", "hash", "encrypted", "credential"];
+            if name != "Mutation" && secret.iter().any(|word| lower.contains(word)) {
+                found.push(format!("{name}.{field}"));
+            }
+        }
+    }
+    found.sort();
+    let allowed = [
+        "MachineUser.tokenPrefix",
+        "MachineUserWithToken.token",
+        "PersonalAccessToken.tokenPrefix",
+        "PersonalAccessTokenWithToken.personalAccessToken",
+        "PersonalAccessTokenWithToken.token",
+        "Query.personalAccessTokens",
+        "Session.token",
+    ];
+    assert_eq!(found, allowed);
+}

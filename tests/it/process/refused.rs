@@ -1,0 +1,71 @@
+//! Starts that must not happen.
+
+use super::{Place, Process};
+
+/// What a start says that must fail.
+async fn refusal(place: &Place, settings: &[(&str, &str)]) -> String {
+    let mut process = Process::start(place, &[], settings);
+    let status = process.ended().await;
+    assert!(!status.success(), "{settings:?}:\n{}", process.output());
+    process.output()
+}
+
+#[tokio::test]
+async fn a_bad_setting_stops_the_start_with_its_name() {
+    let place = Place::new().await;
+    for (key, value, name) in [
+        ("PFY_RUN_MODE", "sometimes", "run_mode"),
+        ("PFY_HTTP_ADDR", "here", "http_addr"),
+        ("PFY_CRON_TRIGGER_CHECK_INTERVAL", "30", "cron.trigger_check_interval"),
+        ("PFY_CALLBACKS_ALLOWED_NETWORKS", "10.0.0.0/99", "callbacks.allowed_networks"),
+        ("PFY_CRON_TIME_ZONE", "Europe/Atlantis", "cron.time_zone"),
+        ("PFY_DATABASE_URL", "mysql://localhost/x", "database_url"),
+        ("PFY_CRON_METRIC_PORT", "1", "PFY_CRON_METRIC_PORT"),
+        ("PFY_AUTH_BOOTSTRAP_TOKEN", "muser_01234567890123456789", "auth.bootstrap_token"),
+    ] {
+        let output = refusal(&place, &[(key, value)]).await;
+        assert!(output.contains(name), "{key}={value}:\n{output}");
+        assert!(!output.contains("panicked"), "{output}");
+        let secret = key.contains("TOKEN") && output.contains(value);
+        assert!(!secret, "{output}");
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_key_of_the_file_stops_the_start_with_its_name() {
+    let place = Place::new().await;
+    std::fs::write(place.folder.join("config.yml"), "cron:\n  metric_port: 1\n").unwrap();
+    let output = refusal(&place, &[]).await;
+    assert!(output.contains("cron.metric_port"), "{output}");
+}
+
+#[tokio::test]
+async fn another_key_or_zone_than_the_databases_is_refused_with_a_sentence() {
+    let place = Place::new().await;
+    let mut first = Process::start(&place, &[], &[]);
+    first.api().await;
+    first.stop().await;
+    let output = refusal(&place, &[("PFY_SECRET_KEY", "another passphrase of the tests")]).await;
+    assert!(output.contains("secret_key is not the key"), "{output}");
+    let output = refusal(&place, &[("PFY_CRON_TIME_ZONE", "Asia/Tokyo")]).await;
+    let sentence = "the time zone of this process is Asia/Tokyo, but this database was set up with";
+    assert!(output.contains(sentence) && output.contains("set-time-zone Asia/Tokyo"), "{output}");
+    // As the sentence says.
+    let mut change = Process::start(&place, &["set-time-zone", "Asia/Tokyo"], &[]);
+    assert!(change.ended().await.success(), "{}", change.output());
+    let mut moved = Process::start(&place, &[], &[("PFY_CRON_TIME_ZONE", "Asia/Tokyo")]);
+    moved.api().await;
+    moved.stop().await;
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_stops_the_start_with_the_keys_name() {
+    let place = Place::new().await;
+    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let output = refusal(&place, &[("PFY_HTTP_ADDR", &address)]).await;
+    assert!(output.contains("http_addr") && output.contains(&address), "{output}");
+    let port = taken.local_addr().unwrap().port().to_string();
+    let output = refusal(&place, &[("PFY_CRON_METRICS_PORT", &port)]).await;
+    assert!(output.contains("cron.metrics_port"), "{output}");
+}
