@@ -14,7 +14,7 @@ use crate::domain::cron::Zone;
 use crate::serve::{self, Server};
 use crate::{api, demo, telemetry};
 
-/// Cron triggers delivered to registered backends; GraphQL, REST and an embedded executor.
+/// Cron triggers delivered to registered backends, with GraphQL, REST and an embedded executor.
 #[derive(Parser)]
 #[command(name = "trigger-manager", version, about)]
 pub struct Cli {
@@ -122,10 +122,15 @@ async fn migrate(config: &Config) -> Result<()> {
 }
 
 async fn token(config: Config, email: Option<String>) -> Result<()> {
+    let database = config.database_url.to_string();
     let app = serve::open(config).await?;
-    app.bootstrap().await?;
+    anyhow::ensure!(
+        app.has_users().await?,
+        "{database} has no users yet: start the server once, which makes the first administrator, \
+         or name the right database with PFY_DATABASE_URL or --config"
+    );
     let (email, token) = app.recovery_token(email.as_deref()).await?;
-    println!("A new token of {email}: {}", token.expose_secret());
+    println!("A new token of {email} in {database}: {}", token.expose_secret());
     Ok(())
 }
 

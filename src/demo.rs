@@ -74,11 +74,15 @@ pub async fn run() -> Result<()> {
     Ok(())
 }
 
+/// The demo's own database, key and mode, whatever the environment says of those: it must not
+/// write into a real one.
 fn config(folder: &Folder) -> Result<Config> {
     let database = format!("sqlite://{}?mode=rwc", folder.0.join("demo.db").display());
-    let defaults = SETTINGS.into_iter().chain([("PFY_DATABASE_URL", database.as_str())]);
-    let defaults = defaults.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    Ok(Config::from_process_over(defaults.collect())?)
+    let own =
+        [("PFY_DATABASE_URL", database.as_str()), ("PFY_SECRET_KEY", ""), ("PFY_RUN_MODE", "both")];
+    let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+    let (defaults, own) = (SETTINGS.map(owned).into(), own.map(owned).into());
+    Ok(Config::from_process_between(defaults, own)?)
 }
 
 /// Makes the sample project, as the administrator would.

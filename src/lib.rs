@@ -1,5 +1,5 @@
-//! A server that joins cron triggers delivered to registered backends with
-//! event rules and deferred actions. `docs/ARCHITECTURE.md` is the map.
+//! A server for cron triggers that are delivered to registered backends. `docs/ARCHITECTURE.md` is
+//! the map.
 
 pub mod api;
 pub mod app;

@@ -1,5 +1,7 @@
 //! The program's entry point: no logic.
 
+use std::process::ExitCode;
+
 use clap::Parser;
 use trigger_manager::cli;
 
@@ -7,6 +9,13 @@ use trigger_manager::cli;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
-    cli::run(cli::Cli::parse()).await
+async fn main() -> ExitCode {
+    match cli::run(cli::Cli::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        // The causes, and no stack: what stops a start is an operator's to mend.
+        Err(error) => {
+            eprintln!("Error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -19,9 +19,9 @@ use crate::config::Config;
 use crate::domain::cron::Zone;
 use crate::egress::{AddressPolicy, Egress, EgressConfig, Outgoing, Sent};
 use crate::executor::{Executor, driver};
+use crate::listen::serve;
 use crate::secrets::SecretKey;
 use crate::store::{Options, Store};
-use crate::listen::serve;
 use crate::{api, monitor};
 
 /// How much of a backend's answer is read.

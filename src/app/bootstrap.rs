@@ -50,6 +50,11 @@ impl App {
         self.make_administrator().await
     }
 
+    /// Whether there is anybody who could sign in.
+    pub async fn has_users(&self) -> Result<bool> {
+        Ok(people::count_users(self.store.read()).await? > 0)
+    }
+
     /// Makes `zone` the one that all processes must have. Triggers that name no zone start their
     /// window now: what of them is due and not evaluated yet is dropped, as with any change of a
     /// schedule. Stop all processes first, and start them with the new zone: a running one keeps

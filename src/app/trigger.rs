@@ -115,7 +115,8 @@ impl App {
     }
 
     /// Changes a trigger. A new schedule, zone or enabling starts its window now: what would
-    /// have been due before is nobody's. Disabling cancels what is not delivered yet.
+    /// have been due before is nobody's. Disabling, also once more, cancels what is not delivered
+    /// yet, manual runs included.
     pub async fn update_trigger(
         &self,
         caller: &Caller,
@@ -127,6 +128,7 @@ impl App {
         let before = trigger::find_for_update(&tx, caller.actor.scope(), id).await?;
         let application =
             self.writable_application(&*tx, &caller.actor, before.application_id).await?;
+        let disable = update.enabled == Some(false);
         let mut after = changed(&before, update)?;
         after.updated_at = now;
         let moved = after.cron_expression != before.cron_expression
@@ -136,7 +138,7 @@ impl App {
             self.start_window(&mut after, now)?;
         }
         trigger::update(&*tx, &after).await?;
-        if before.enabled && !after.enabled {
+        if disable {
             delivery::cancel_of_trigger(&*tx, id, "trigger_disabled", now).await?;
         }
         let change = change("trigger.update", &application, id, Some(&before), Some(&after))?;

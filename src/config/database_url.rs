@@ -41,6 +41,14 @@ impl DatabaseUrl {
         if !fits {
             return Err(format!("is incomplete or is no URL; {right}"));
         }
+        let query = text.split_once('?').map_or("", |(_, query)| query);
+        let written = |setting: &str| query.split('&').any(|given| given == setting);
+        if engine == Engine::Sqlite
+            && (rest.contains(":memory:")
+                || ["mode=memory", "mode=ro", "immutable=1"].into_iter().any(written))
+        {
+            return Err(format!("must be a file that can be written; {right}"));
+        }
         Ok(Self { engine, text: SecretString::from(text) })
     }
 

@@ -163,15 +163,18 @@ impl Config {
         Self::load(file.as_deref(), variables.into_iter())
     }
 
-    /// [`Config::from_process`] where `defaults` stand for the variables that are not set.
+    /// [`Config::from_process`] without a file, where `defaults` stand for the variables that are
+    /// not set, and `own` for those of the same name that are.
     ///
     /// # Errors
     /// As [`Config::from_process`].
-    pub fn from_process_over(defaults: Vec<(String, String)>) -> Result<Self, ConfigError> {
-        let set = own_variables()?;
-        let mut variables = defaults;
-        variables.retain(|(name, _)| !set.iter().any(|(other, _)| other == name));
-        variables.extend(set);
+    pub fn from_process_between(
+        defaults: Vec<(String, String)>,
+        own: Vec<(String, String)>,
+    ) -> Result<Self, ConfigError> {
+        let mut variables = std::collections::BTreeMap::from_iter(defaults);
+        variables.extend(own_variables()?);
+        variables.extend(own);
         Self::load(None, variables.into_iter())
     }
 

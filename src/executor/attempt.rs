@@ -1,15 +1,16 @@
 //! One attempt: what is sent, and what came of it.
 
 use bytes::Bytes;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Duration, Utc};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::Executor;
-use super::lanes::Work;
+use super::lanes::{Held, Work};
 use super::target::{Callback, Target};
 use super::verdict::{self, Attempted};
 use crate::domain::delivery::Delivery;
+use crate::domain::id::BackendId;
 use crate::egress::{Outgoing, sign};
 use crate::store::executor::{Claimed, Finished};
 
@@ -19,6 +20,8 @@ pub(super) struct Done {
     pub finished: Finished,
     /// The attempt, unless none was made.
     pub attempt: Option<Attempted>,
+    /// When its attempt began.
+    pub began: DateTime<Utc>,
     pub at: DateTime<Utc>,
 }
 
@@ -32,46 +35,69 @@ impl Executor {
     /// Performs what a lane gave out and frees its slot: an attempt, or, when none may start,
     /// what is to be recorded instead.
     pub(super) async fn perform(&self, work: Work) -> Done {
-        let now = self.clock().now();
-        let delivery = &work.claimed.delivery;
-        let (backend, application) = (delivery.backend_id, delivery.application_id);
-        let finished = self.without_attempt(&work, now);
-        let (attempt, finished) = match (finished, &work.target) {
-            (None, Target::Ready(callback)) => {
-                let attempt = self.send(delivery, callback, now).await;
-                let at = self.clock().now();
-                let policy = (&self.policy(), self.jitter());
-                let finished = verdict::after_attempt(&work.claimed, &attempt, at, policy);
+        let began = self.clock().now();
+        let Work { claimed, target, start_before } = work;
+        let delivery = &claimed.delivery;
+        let target = self.target(delivery.backend_id, target, began).await;
+        let number = delivery.retry_count.saturating_add(1);
+        let (attempt, finished) = match self.without_attempt(&claimed, &target, start_before) {
+            Some(finished) => (None, finished),
+            None => {
+                let attempt = match &target {
+                    Target::Ready(callback) => self.send(delivery, callback, began).await,
+                    Target::Unusable(reason) => unsent(number, "refused", reason.to_string()),
+                    Target::Inactive | Target::Gone => unsent(number, "unsendable", String::new()),
+                };
+                let (at, policy) = (self.clock().now(), (&self.policy(), self.jitter()));
+                let finished = verdict::after_attempt(&claimed, &attempt, at, policy);
                 (Some(attempt), finished)
             }
-            (finished, _) => (None, finished.unwrap_or_else(|| verdict::given_back(&work.claimed))),
         };
         let answered = attempt.as_ref().map(|attempt| attempt.answered);
-        self.lanes.done(backend, application, answered);
-        Done { claimed: work.claimed, finished, attempt, at: self.clock().now() }
+        self.lanes.done(delivery.backend_id, delivery.application_id, answered);
+        Done { claimed, finished, attempt, began, at: self.clock().now() }
+    }
+
+    /// Where the delivery goes now: what was held for a while may have another address by now.
+    async fn target(&self, backend: BackendId, held: Held, now: DateTime<Utc>) -> Target {
+        if now - held.known_at < Duration::seconds(1) {
+            return held.target;
+        }
+        match self.targets.fresh(&self.app, backend, now).await {
+            Ok(target) => {
+                if !target.is_same_place(&held.target) {
+                    self.lanes.moved(backend);
+                }
+                target
+            }
+            // The database is away. What was true a moment ago is the best there is.
+            Err(_) => held.target,
+        }
     }
 
     /// What is to be recorded when no attempt may start.
-    fn without_attempt(&self, work: &Work, now: DateTime<Utc>) -> Option<Finished> {
-        let (claimed, policy) = (&work.claimed, self.policy());
+    fn without_attempt(
+        &self,
+        claimed: &Claimed,
+        target: &Target,
+        start_before: DateTime<Utc>,
+    ) -> Option<Finished> {
+        let (now, policy) = (self.clock().now(), self.policy());
         let delivery = &claimed.delivery;
-        let over = verdict::attempts_are_used_up(delivery, delivery.retry_count, &policy)
-            || verdict::is_over(delivery, now);
-        if let Target::Gone = work.target {
+        if let Target::Gone = target {
             return Some(verdict::cancelled(claimed, now));
         }
-        if over {
+        if verdict::attempts_are_used_up(delivery, delivery.retry_count, &policy)
+            || verdict::is_over(delivery, now)
+        {
             return Some(verdict::given_up(claimed, now));
         }
-        if work.start_before <= now {
+        if start_before <= now {
             return Some(verdict::given_back(claimed));
         }
-        let reason = match &work.target {
-            Target::Inactive => "the backend is inactive; it is called when it is back",
-            Target::Unusable(reason) => reason,
-            Target::Ready(_) | Target::Gone => return None,
-        };
-        Some(verdict::postponed(claimed, reason, now, (&policy, self.jitter())))
+        let reason = "the backend is inactive; it is called when it is back";
+        matches!(target, Target::Inactive)
+            .then(|| verdict::postponed(claimed, reason, now, (&policy, self.jitter())))
     }
 
     async fn send(
@@ -86,11 +112,11 @@ impl Executor {
         }
         let body = match serde_json::to_vec(&delivery.payload) {
             Ok(body) => Bytes::from(body),
-            Err(error) => return unsendable(number, error.to_string()),
+            Err(error) => return unsent(number, "unsendable", error.to_string()),
         };
         let headers = match headers(delivery, callback, (number, now), &body) {
             Ok(headers) => headers,
-            Err(error) => return unsendable(number, error.to_string()),
+            Err(error) => return unsent(number, "unsendable", error.to_string()),
         };
         let url = callback.url.clone();
         let sent = self
@@ -102,14 +128,15 @@ impl Executor {
     }
 }
 
-/// A request that can't be made. None of ours is; if one were, it would be recorded.
-fn unsendable(number: i32, error: String) -> Attempted {
+/// An attempt that ended before anything was sent: the address is refused by now, the secrets
+/// can't be read, or the request can't be made.
+fn unsent(number: i32, reason: &'static str, error: String) -> Attempted {
     Attempted {
         number,
         success: false,
         response_status: None,
         duration: std::time::Duration::ZERO,
-        reason: Some("unsendable"),
+        reason: Some(reason),
         error: Some(error),
         retry_after: None,
         gone: false,

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::Executor;
-use super::lanes::Work;
+use super::lanes::{Held, Work};
 use crate::error::Result;
 use crate::store::executor::{self, Claim, Claimed};
 
@@ -18,7 +18,8 @@ impl Executor {
         let full = self.lanes.full();
         let start_after = *self.cursor.lock().unwrap_or_else(PoisonError::into_inner);
         let lease = self.lease(now);
-        let claim = Claim { now, lease, limit, per_lane: limit, start_after, without: &full };
+        let per_lane = (self.lanes.most_of_a_lane() as u64).min(limit);
+        let claim = Claim { now, lease, limit, per_lane, start_after, without: &full };
         let claimed = executor::claim(&self.app.store, claim).await?;
         self.turn(&claimed);
         let count = claimed.len();
@@ -45,6 +46,7 @@ impl Executor {
         let start_before = now + self.start_within();
         let work = claimed.into_iter().filter_map(|claimed| {
             let target = targets.get(&claimed.delivery.backend_id)?.clone();
+            let target = Held { target, known_at: now };
             Some(Work { claimed, target, start_before })
         });
         self.lanes.push(work);

@@ -17,7 +17,7 @@ use super::Executor;
 use super::attempt::Done;
 use super::status::SKEW_MAX;
 use crate::domain::delivery::ActionStatus;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::executor::{NextDue, next_due};
 
 /// The most that is recorded in one transaction.
@@ -28,6 +28,9 @@ const LINGER: Duration = Duration::from_millis(4);
 const FULL_ENOUGH: usize = 100;
 /// How long the driver waits when there is due work that it may not take now.
 const BLOCKED: Duration = Duration::from_millis(250);
+/// How long a step may take.
+const STEP_MAX: Duration = Duration::from_secs(30);
+const RETAIN_EVERY: Duration = Duration::from_secs(600);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -36,7 +39,6 @@ struct Chores {
     report: Every,
     observe: Every,
     skew: Every,
-    retain: Every,
     reap: Every,
     look: Every,
 }
@@ -68,7 +70,6 @@ impl Chores {
             report: Every::new(Duration::from_secs(10)),
             observe: Every::new(Duration::from_secs(15)),
             skew: Every::new(Duration::from_secs(60)),
-            retain: Every::new(Duration::from_secs(600)),
             reap: Every::new(config.dispatch.lease / 6),
             look: Every::new(config.cron.trigger_check_interval),
         }
@@ -92,6 +93,7 @@ pub async fn run(executor: Arc<Executor>, stop: CancellationToken) {
     let (done, ended) = mpsc::unbounded_channel();
     let finisher = tokio::spawn(finish_all(executor.clone(), ended));
     let grace = executor.app.config.shutdown.grace;
+    let retention = tokio::spawn(retain(executor.clone(), stop.clone()));
     let mut driver = Driver {
         chores: Chores::new(&executor),
         workers: TaskTracker::new(),
@@ -104,14 +106,37 @@ pub async fn run(executor: Arc<Executor>, stop: CancellationToken) {
         () = driver.drive(&stop) => {}
         () = async { stop.cancelled().await; rest_for(grace).await } => {}
     }
+    retention.abort();
     driver.stop(finisher).await;
+}
+
+/// Deletes what has been kept long enough, beside the work and not in its way.
+async fn retain(executor: Arc<Executor>, stop: CancellationToken) {
+    loop {
+        if let Err(error) = executor.retain(executor.clock().now()).await {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "old rows could not be deleted, which is tried again"
+            );
+        }
+        if tokio::time::timeout(RETAIN_EVERY, stop.cancelled()).await.is_ok() {
+            return;
+        }
+    }
+}
+
+/// A step that takes longer hangs on a connection that is dead and does not know it.
+async fn within_bounds<T>(step: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::time::timeout(STEP_MAX, step).await.unwrap_or_else(|_| {
+        Err(Error::internal("the database did not answer for 30 s; its connection is given up"))
+    })
 }
 
 impl Driver {
     async fn drive(&mut self, stop: &CancellationToken) {
         let mut pause = FIRST_PAUSE;
         while !stop.is_cancelled() {
-            match self.step().await {
+            match within_bounds(self.step()).await {
                 Ok(wait) => {
                     pause = FIRST_PAUSE;
                     self.rest(wait, stop).await;
@@ -152,7 +177,7 @@ impl Driver {
         if is_due(due.waiting_at) {
             did += executor.fan_out_waiting(now).await?;
         }
-        if is_due(due.action_at) && executor.lanes.queued() <= self.batch() {
+        if is_due(due.action_at) && executor.lanes.startable() <= self.batch() {
             did += executor.claim(now, self.batch() as u64).await?;
         }
         self.start();
@@ -181,7 +206,7 @@ impl Driver {
 
     /// How much more the executor may hold.
     fn room(&self) -> usize {
-        (2 * self.batch()).saturating_sub(self.executor.lanes.queued())
+        (2 * self.batch()).saturating_sub(self.executor.lanes.startable())
     }
 
     async fn chores(&mut self, now: DateTime<Utc>) -> Result<()> {
@@ -195,7 +220,7 @@ impl Driver {
                 self.chores.skew.last = None;
             }
         }
-        if self.chores.report.is_due(now) {
+        if self.skew.abs() <= SKEW_MAX && self.chores.report.is_due(now) {
             self.executor.report(now, self.skew, false).await?;
         }
         if self.chores.observe.is_due(now) {
@@ -203,9 +228,6 @@ impl Driver {
         }
         if self.chores.reap.is_due(now) && self.executor.reap(now).await? > 0 {
             self.known = None;
-        }
-        if self.chores.retain.is_due(now) {
-            self.executor.retain(now).await?;
         }
         Ok(())
     }
@@ -246,7 +268,8 @@ impl Driver {
         for work in executor.lanes.drain() {
             let finished = super::verdict::given_back(&work.claimed);
             let at = executor.clock().now();
-            let _ = done.send(Done { claimed: work.claimed, finished, attempt: None, at });
+            let _ =
+                done.send(Done { claimed: work.claimed, finished, attempt: None, began: at, at });
         }
         drop(done);
         workers.close();
@@ -280,7 +303,7 @@ async fn finish_all(executor: Arc<Executor>, mut ended: mpsc::UnboundedReceiver<
             }
         }
         let mut pause = FIRST_PAUSE;
-        while let Err(error) = executor.finish(&batch).await {
+        while let Err(error) = within_bounds(executor.finish(&batch)).await {
             tracing::error!(
                 error = &error as &dyn std::error::Error,
                 deliveries = batch.len(),

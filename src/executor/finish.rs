@@ -2,18 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, Utc};
-
 use super::Executor;
 use super::attempt::Done;
-use crate::domain::access::Scope;
-use crate::domain::audit::{Caller, Change};
+use super::gone::deactivate;
+use crate::domain::audit::Caller;
 use crate::domain::delivery::ActionStatus;
-use crate::domain::id::{ApplicationId, BackendId};
+use crate::domain::id::ApplicationId;
 use crate::domain::trigger::OccurrenceStatus;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::store::executor;
 use crate::store::executor::{NewAttempt, Settled};
-use crate::store::{Tx, application, executor};
 use crate::telemetry::DispatchStatus;
 
 /// What a finish recorded.
@@ -48,10 +46,7 @@ impl Executor {
         let settled = executor::settle(&*tx, ended, now).await?;
         let attempts: Vec<_> = done.iter().filter_map(log).collect();
         executor::log_attempts(&*tx, &attempts).await?;
-        let gone = ours()
-            .filter(|done| done.attempt.as_ref().is_some_and(|attempt| attempt.gone))
-            .map(|done| done.claimed.delivery.backend_id);
-        let changes = deactivate(&tx, gone, now).await?;
+        let changes = deactivate(&tx, ours(), now).await?;
         match changes.is_empty() {
             true => tx.commit_unaudited().await?,
             false => tx.commit(&Caller::system(), now, &changes).await?,
@@ -114,40 +109,4 @@ fn log(done: &Done) -> Option<NewAttempt<'_>> {
         reason: attempt.reason,
         created_date: done.at,
     })
-}
-
-/// Deactivates backends that answered 410, until they register again.
-async fn deactivate(
-    tx: &Tx,
-    gone: impl Iterator<Item = BackendId>,
-    now: DateTime<Utc>,
-) -> Result<Vec<Change>> {
-    let mut ids: Vec<_> = gone.collect();
-    ids.sort_unstable();
-    ids.dedup();
-    if ids.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut changes = Vec::new();
-    for (before, secrets) in application::backends_by_ids(&**tx, Scope::Everything, &ids).await? {
-        if before.deactivated_at.is_some() {
-            continue;
-        }
-        let mut after = before.clone();
-        after.deactivated_at = Some(now);
-        after.deactivated_reason = Some("it answered 410 Gone".to_owned());
-        after.updated_at = now;
-        application::upsert_backend(&**tx, &after, &secrets).await?;
-        let owner = application::find(&**tx, Scope::Everything, before.application_id).await?;
-        changes.push(Change {
-            action: "backend.deactivate",
-            entity_type: "backend",
-            entity_id: before.id.0,
-            project_id: Some(owner.project_id),
-            application_id: Some(owner.id),
-            before: Some(serde_json::to_value(&before).map_err(Error::internal)?),
-            after: Some(serde_json::to_value(&after).map_err(Error::internal)?),
-        });
-    }
-    Ok(changes)
 }

@@ -2,8 +2,10 @@
 //! costs its own slots only.
 //!
 //! Lanes with work take turns. A lane gives work while its backend, its application and the
-//! executor as a whole have a free slot. A backend whose last attempt got no answer is on
-//! probation: a few slots, until it answers.
+//! executor as a whole have a free slot. A lane begins with few slots and gets more with every
+//! answer; a backend whose last attempt got none is on probation: a slot or two, until it
+//! answers. What a lane holds beyond its slots can't start, and does not count as held: it must
+//! not keep the executor from claiming for others.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,6 +19,11 @@ use crate::store::executor::Claimed;
 
 /// How many attempts to a backend that does not answer run at once.
 const PROBATION: usize = 2;
+/// How many attempts to a backend of which nothing is known run at once.
+const BEGINNING: usize = 10;
+/// How often the slots of a backend that answers may be filled from what is held before that
+/// counts as too much for it.
+const TURNS: usize = 10;
 
 /// How many attempts run at once.
 #[derive(Debug, Clone, Copy)]
@@ -28,10 +35,18 @@ pub(super) struct Limits {
     pub low_water: usize,
 }
 
+/// Where work goes, as it was read.
+#[derive(Clone)]
+pub(super) struct Held {
+    pub target: Target,
+    /// When it was read.
+    pub known_at: DateTime<Utc>,
+}
+
 /// A claimed delivery and where it goes.
 pub(super) struct Work {
     pub claimed: Claimed,
-    pub target: Target,
+    pub target: Held,
     /// From then on it is given back rather than started.
     pub start_before: DateTime<Utc>,
 }
@@ -48,15 +63,41 @@ struct State {
     lanes: HashMap<BackendId, Lane>,
     turns: VecDeque<BackendId>,
     applications: HashMap<ApplicationId, usize>,
+    /// What is queued and can start soon: of each lane no more than its slots allow.
+    startable: usize,
     queued: usize,
     in_flight: usize,
 }
 
-#[derive(Default)]
 struct Lane {
     queue: VecDeque<Work>,
     in_flight: usize,
+    slots: usize,
     silent: bool,
+}
+
+impl Lane {
+    fn new(limits: &Limits) -> Self {
+        let slots = BEGINNING.min(limits.per_backend);
+        Self { queue: VecDeque::new(), in_flight: 0, slots, silent: false }
+    }
+
+    /// How much of its queue can start soon.
+    fn startable(&self) -> usize {
+        let turns = if self.silent { 1 } else { TURNS };
+        self.queue.len().min(self.slots * turns)
+    }
+}
+
+impl State {
+    /// Changes a lane, and what is startable with it.
+    fn change<T>(&mut self, backend: BackendId, change: impl FnOnce(&mut Lane) -> T) -> Option<T> {
+        let lane = self.lanes.get_mut(&backend)?;
+        let before = lane.startable();
+        let answer = change(lane);
+        self.startable = self.startable + lane.startable() - before;
+        Some(answer)
+    }
 }
 
 impl Lanes {
@@ -74,11 +115,11 @@ impl Lanes {
         let state = &mut *guard;
         for work in work {
             let backend = work.claimed.delivery.backend_id;
-            let lane = state.lanes.entry(backend).or_default();
+            let lane = state.lanes.entry(backend).or_insert_with(|| Lane::new(&self.limits));
             if lane.queue.is_empty() {
                 state.turns.push_back(backend);
             }
-            lane.queue.push_back(work);
+            state.change(backend, |lane| lane.queue.push_back(work));
             state.queued += 1;
         }
     }
@@ -90,25 +131,12 @@ impl Lanes {
         let state = &mut *guard;
         for _ in 0..state.turns.len() {
             let backend = state.turns.pop_front()?;
-            let Some(lane) = state.lanes.get_mut(&backend) else { continue };
-            let Some(first) = lane.queue.front() else { continue };
-            let application = first.claimed.delivery.application_id;
-            let running = state.applications.get(&application).copied().unwrap_or_default();
-            let slots = if lane.silent { PROBATION } else { self.limits.per_backend };
-            let free = state.in_flight < self.limits.total
-                && running < self.limits.per_application
-                && lane.in_flight < slots.min(self.limits.per_backend);
-            let work =
-                if free || first.start_before <= now { lane.queue.pop_front() } else { None };
-            if !lane.queue.is_empty() {
+            let work = self.take_from(state, backend, now);
+            if state.lanes.get(&backend).is_some_and(|lane| !lane.queue.is_empty()) {
                 state.turns.push_back(backend);
             }
             let Some(work) = work else { continue };
-            lane.in_flight += 1;
-            *state.applications.entry(application).or_default() += 1;
-            state.in_flight += 1;
-            state.queued -= 1;
-            let low = state.queued == self.limits.low_water;
+            let low = state.startable == self.limits.low_water;
             drop(guard);
             if low {
                 self.room.notify_one();
@@ -116,6 +144,27 @@ impl Lanes {
             return Some(work);
         }
         None
+    }
+
+    fn take_from(&self, state: &mut State, backend: BackendId, now: DateTime<Utc>) -> Option<Work> {
+        let lane = state.lanes.get(&backend)?;
+        let first = lane.queue.front()?;
+        let application = first.claimed.delivery.application_id;
+        let running = state.applications.get(&application).copied().unwrap_or_default();
+        let free = state.in_flight < self.limits.total
+            && running < self.limits.per_application
+            && lane.in_flight < lane.slots;
+        if !free && first.start_before > now {
+            return None;
+        }
+        let work = state.change(backend, |lane| {
+            lane.in_flight += 1;
+            lane.queue.pop_front()
+        });
+        *state.applications.entry(application).or_default() += 1;
+        state.in_flight += 1;
+        state.queued -= 1;
+        work.flatten()
     }
 
     /// Work that [`Self::next`] gave out has ended. `answered`: whether the backend did, none
@@ -130,13 +179,49 @@ impl Lanes {
                 state.applications.remove(&application);
             }
         }
-        let Some(lane) = state.lanes.get_mut(&backend) else { return };
-        lane.in_flight -= 1;
-        if let Some(answered) = answered {
-            lane.silent = !answered;
-        }
-        if lane.in_flight == 0 && lane.queue.is_empty() && !lane.silent {
+        let most = self.limits.per_backend;
+        let over = state.change(backend, |lane| {
+            lane.in_flight -= 1;
+            match answered {
+                Some(true) => (lane.silent, lane.slots) = (false, (lane.slots * 2).min(most)),
+                Some(false) => (lane.silent, lane.slots) = (true, PROBATION.min(most)),
+                None => {}
+            }
+            lane.in_flight == 0 && lane.queue.is_empty() && !lane.silent
+        });
+        if over == Some(true) {
             state.lanes.remove(&backend);
+        }
+        if answered == Some(false) {
+            self.room.notify_one();
+        }
+    }
+
+    /// A backend has another address: nothing is known of it.
+    pub fn moved(&self, backend: BackendId) {
+        let slots = BEGINNING.min(self.limits.per_backend);
+        self.state().change(backend, |lane| (lane.silent, lane.slots) = (false, slots));
+    }
+
+    /// How much is held that can start soon.
+    pub fn startable(&self) -> usize {
+        self.state().startable
+    }
+
+    /// How much of one backend's work is claimed at once.
+    pub fn most_of_a_lane(&self) -> usize {
+        self.limits.per_backend * TURNS / 2
+    }
+
+    /// How much of `backend`'s work may be taken in now.
+    pub fn room_of(&self, backend: BackendId) -> usize {
+        let state = self.state();
+        match state.lanes.get(&backend) {
+            None => self.limits.per_backend * TURNS,
+            Some(lane) if lane.silent => {
+                PROBATION.saturating_sub(lane.queue.len() + lane.in_flight)
+            }
+            Some(lane) => (self.limits.per_backend * TURNS).saturating_sub(lane.queue.len()),
         }
     }
 
@@ -160,7 +245,7 @@ impl Lanes {
         let state = self.state();
         let enough = |lane: &Lane| match lane.silent {
             true => lane.queue.len() + lane.in_flight >= PROBATION,
-            false => lane.queue.len() >= self.limits.per_backend,
+            false => lane.queue.len() >= lane.slots * TURNS / 2,
         };
         state.lanes.iter().filter(|(_, lane)| enough(lane)).map(|(id, _)| *id).collect()
     }
@@ -169,6 +254,7 @@ impl Lanes {
     pub fn drain(&self) -> Vec<Work> {
         let mut state = self.state();
         state.turns.clear();
+        state.startable = 0;
         let held: Vec<_> = state.lanes.values_mut().flat_map(|lane| lane.queue.drain(..)).collect();
         state.queued = 0;
         held
@@ -176,127 +262,5 @@ impl Lanes {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use chrono::{Duration, TimeZone};
-    use uuid::Uuid;
-
-    use super::*;
-    use crate::domain::delivery::{ActionStatus, Delivery};
-    use crate::domain::id::{OccurrenceId, ScheduledActionId, TriggerId};
-    use crate::domain::trigger::Payload;
-    use crate::store::executor::Lease;
-
-    fn now() -> DateTime<Utc> {
-        Utc.with_ymd_and_hms(2026, 3, 1, 12, 0, 0).unwrap()
-    }
-
-    fn lanes() -> Lanes {
-        Lanes::new(Limits { total: 10, per_application: 6, per_backend: 4, low_water: 0 })
-    }
-
-    fn work(application_id: ApplicationId, backend_id: BackendId) -> Work {
-        let trigger_id = TriggerId::new();
-        let payload = Payload {
-            trigger_id,
-            trigger_name: String::new(),
-            cron_expression: String::new(),
-            run_key: String::new(),
-            executed_at: String::new(),
-        };
-        let delivery = Delivery {
-            id: ScheduledActionId::new(),
-            trigger_id,
-            occurrence_id: OccurrenceId::new(),
-            application_id,
-            backend_id,
-            status: ActionStatus::Processing,
-            payload,
-            retry_count: 0,
-            attempts_before: 0,
-            execute_at: now(),
-            expires_at: None,
-            executed_at: None,
-            last_error: None,
-            created_at: now(),
-            updated_at: now(),
-        };
-        let lease = Lease { token: Uuid::new_v4(), until: now() };
-        let claimed = Claimed { delivery, lease };
-        Work { claimed, target: Target::Gone, start_before: now() + Duration::seconds(25) }
-    }
-
-    fn started(lanes: &Lanes) -> BTreeMap<BackendId, usize> {
-        let mut started = BTreeMap::new();
-        while let Some(work) = lanes.next(now()) {
-            *started.entry(work.claimed.delivery.backend_id).or_default() += 1;
-        }
-        started
-    }
-
-    #[test]
-    fn a_backend_gets_no_more_than_its_slots() {
-        let (lanes, app, backend) = (lanes(), ApplicationId::new(), BackendId::new());
-        lanes.push((0..20).map(|_| work(app, backend)));
-        assert_eq!(started(&lanes)[&backend], 4);
-        assert_eq!((lanes.queued(), lanes.in_flight()), (16, 4));
-        lanes.done(backend, app, Some(true));
-        assert_eq!(started(&lanes)[&backend], 1);
-    }
-
-    #[test]
-    fn an_application_gets_no_more_than_its_slots_over_all_its_backends() {
-        let (lanes, app) = (lanes(), ApplicationId::new());
-        let backends = [BackendId::new(), BackendId::new(), BackendId::new()];
-        lanes.push((0..30).map(|n| work(app, backends[n % 3])));
-        assert_eq!(started(&lanes).values().sum::<usize>(), 6);
-    }
-
-    #[test]
-    fn a_busy_backend_does_not_keep_another_from_its_turn() {
-        let lanes = lanes();
-        let (busy, other) = (BackendId::new(), BackendId::new());
-        lanes.push((0..1000).map(|_| work(ApplicationId::new(), busy)));
-        lanes.push([work(ApplicationId::new(), other)]);
-        let started = started(&lanes);
-        assert_eq!((started[&busy], started[&other]), (4, 1));
-    }
-
-    #[test]
-    fn a_backend_that_does_not_answer_is_on_probation_until_it_does() {
-        let (lanes, app, backend) = (lanes(), ApplicationId::new(), BackendId::new());
-        lanes.push((0..20).map(|_| work(app, backend)));
-        assert_eq!(started(&lanes)[&backend], 4);
-        for _ in 0..4 {
-            lanes.done(backend, app, Some(false));
-        }
-        assert_eq!(started(&lanes)[&backend], PROBATION);
-        assert_eq!(lanes.full(), [backend]);
-        lanes.done(backend, app, Some(true));
-        assert_eq!(started(&lanes)[&backend], 3);
-    }
-
-    #[test]
-    fn work_that_is_held_too_long_comes_out_although_no_slot_is_free() {
-        let (lanes, app, backend) = (lanes(), ApplicationId::new(), BackendId::new());
-        lanes.push((0..6).map(|_| work(app, backend)));
-        assert_eq!(started(&lanes)[&backend], 4);
-        assert!(lanes.next(now()).is_none());
-        assert!(lanes.next(now() + Duration::seconds(25)).is_some());
-    }
-
-    #[test]
-    fn what_is_drained_is_gone_and_what_is_in_flight_is_not_drained() {
-        let (lanes, app, backend) = (lanes(), ApplicationId::new(), BackendId::new());
-        lanes.push((0..6).map(|_| work(app, backend)));
-        assert_eq!(started(&lanes)[&backend], 4);
-        assert_eq!(lanes.drain().len(), 2);
-        assert_eq!((lanes.queued(), lanes.in_flight()), (0, 4));
-        for _ in 0..4 {
-            lanes.done(backend, app, Some(true));
-        }
-        assert!(lanes.next(now()).is_none());
-        assert_eq!(lanes.in_flight(), 0);
-    }
-}
+#[path = "lanes_tests.rs"]
+mod tests;

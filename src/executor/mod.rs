@@ -22,6 +22,7 @@ mod attempt;
 mod claim;
 pub mod driver;
 mod finish;
+mod gone;
 mod lanes;
 mod pass;
 mod reap;

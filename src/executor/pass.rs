@@ -1,5 +1,7 @@
 //! A pass: due triggers become occurrences and deliveries, in one transaction with the windows.
 
+use std::collections::HashMap;
+
 use chrono::{DateTime, Utc};
 use serde_json::json;
 
@@ -104,7 +106,8 @@ impl Executor {
         plan.windows.push(Window { trigger_id: trigger.id, evaluated_at, next_fire_at });
     }
 
-    /// Puts the first `room` deliveries under a lease of this executor.
+    /// Puts up to `room` deliveries under a lease of this executor, of each backend no more than
+    /// its lane has room for.
     fn lease_some(
         &self,
         deliveries: Vec<Delivery>,
@@ -112,10 +115,14 @@ impl Executor {
         now: DateTime<Utc>,
     ) -> (Lease, Vec<(Delivery, Option<Lease>)>) {
         let lease = self.lease(now);
-        let leased = deliveries.into_iter().enumerate().map(|(index, mut delivery)| {
-            if index >= room {
+        let (mut left, mut room_of) = (room, HashMap::new());
+        let leased = deliveries.into_iter().map(|mut delivery| {
+            let backend = delivery.backend_id;
+            let own = room_of.entry(backend).or_insert_with(|| self.lanes.room_of(backend));
+            if left == 0 || *own == 0 {
                 return (delivery, None);
             }
+            (left, *own) = (left - 1, *own - 1);
             delivery.status = ActionStatus::Processing;
             (delivery, Some(lease))
         });

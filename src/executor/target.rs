@@ -31,6 +31,13 @@ pub(super) enum Target {
     Unusable(Arc<str>),
 }
 
+impl Target {
+    /// Whether both are calls of one address.
+    pub fn is_same_place(&self, other: &Self) -> bool {
+        matches!((self, other), (Self::Ready(a), Self::Ready(b)) if a.url == b.url)
+    }
+}
+
 /// How to call a backend.
 pub(super) struct Callback {
     pub url: CallbackUrl,
@@ -67,6 +74,12 @@ impl Targets {
             targets.insert(backend.id, target);
         }
         Ok(targets)
+    }
+
+    /// Reads the target of one backend.
+    pub async fn fresh(&self, app: &App, id: BackendId, now: DateTime<Utc>) -> Result<Target> {
+        let targets = self.load(app, HashSet::from([id]), now).await?;
+        Ok(targets.into_values().next().unwrap_or(Target::Gone))
     }
 
     fn target(

@@ -491,6 +491,28 @@ pub async fn touch_backends(
     Ok(())
 }
 
+/// Deactivates the backend of that id, unless it is already, or registered at or after `began`.
+/// Answers whether it did.
+pub async fn deactivate_backend(
+    db: &impl ConnectionTrait,
+    id: BackendId,
+    (began, now): (DateTime<Utc>, DateTime<Utc>),
+    reason: &str,
+) -> Result<bool> {
+    use backend_registration::{Column, Entity};
+    use sea_orm::sea_query::Expr;
+    let changed = Entity::update_many()
+        .col_expr(Column::DeactivatedAt, Expr::value(now))
+        .col_expr(Column::DeactivatedReason, Expr::value(reason))
+        .col_expr(Column::UpdatedAt, Expr::value(now))
+        .filter(Column::Id.eq(id.0))
+        .filter(Column::DeactivatedAt.is_null())
+        .filter(Column::RegisteredAt.lte(began))
+        .exec(db)
+        .await?;
+    Ok(changed.rows_affected == 1)
+}
+
 /// Deletes a backend. Its waiting deliveries end as cancelled first, elsewhere.
 pub async fn delete_backend(db: &impl ConnectionTrait, id: BackendId) -> Result<()> {
     backend_registration::Entity::delete_by_id(id.0).exec(db).await?;

@@ -4,7 +4,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use migration::MigratorTrait;
-use sea_orm::sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+use sea_orm::sqlx::sqlite::{
+    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous,
+};
+use sea_orm::sqlx::{self, Connection};
 use sea_orm::{
     ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DbBackend, Statement,
 };
@@ -98,7 +101,21 @@ fn sqlite(options: &Options, connections: u32) -> ConnectOptions {
             .foreign_keys(true)
             .busy_timeout(BUSY_TIMEOUT)
     });
+    connect.map_sqlx_sqlite_pool_opts(|pool| {
+        pool.before_acquire(|connection, _| Box::pin(is_at_rest(connection)))
+    });
     connect
+}
+
+/// Whether a connection is in no transaction; one that is gets closed.
+///
+/// When the disk is full, or can't be read, SQLite ends a transaction by itself. The driver does
+/// not notice, takes the next one for a part of the one it believes open, and would from then on
+/// report as committed what no other connection ever sees.
+async fn is_at_rest(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+    // A rollback that waits to be sent is sent with this.
+    connection.ping().await?;
+    Ok(!connection.is_in_transaction())
 }
 
 fn postgres(options: &Options) -> ConnectOptions {

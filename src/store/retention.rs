@@ -20,9 +20,9 @@ pub enum Table {
 /// What stays: rows that ended at this time or later; none: all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kept {
-    /// Of what ended well, and of what was skipped or cancelled.
+    /// Of what ended well, and of what was skipped.
     pub well: Option<DateTime<Utc>>,
-    /// Of what failed, wholly or in part.
+    /// Of what failed, wholly or in part, or was cancelled.
     pub badly: Option<DateTime<Utc>>,
 }
 
@@ -70,7 +70,7 @@ pub async fn sweep(
 }
 
 fn is_old(row: &Row, kept: Kept) -> bool {
-    let bad = matches!(row.status.as_str(), "failed" | "partially_delivered");
+    let bad = matches!(row.status.as_str(), "failed" | "partially_delivered" | "cancelled");
     let since = if bad { kept.badly } else { kept.well };
     matches!((row.ended, since), (Some(ended), Some(since)) if ended < since)
 }

@@ -1,6 +1,7 @@
 //! A backend's HTTP server on loopback: answers as it is told, and remembers every request.
 
 use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -36,8 +37,12 @@ impl Received {
     }
 }
 
+/// What happens while a request is being answered.
+type Meanwhile = Box<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+
 #[derive(Default)]
 struct Script {
+    meanwhile: HashMap<String, Arc<Meanwhile>>,
     answers: HashMap<String, VecDeque<Answer>>,
     always: HashMap<String, Answer>,
     received: Vec<Received>,
@@ -76,6 +81,16 @@ impl Receiver {
         self.script.lock().unwrap().always.insert(path.to_owned(), answer);
     }
 
+    /// Lets something happen while a request to `path` is being answered.
+    pub fn during(
+        &self,
+        path: &str,
+        meanwhile: impl Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync + 'static,
+    ) {
+        let meanwhile: Meanwhile = Box::new(meanwhile);
+        self.script.lock().unwrap().meanwhile.insert(path.to_owned(), Arc::new(meanwhile));
+    }
+
     /// What has arrived so far, in the order of arrival.
     pub fn received(&self) -> Vec<Received> {
         self.script.lock().unwrap().received.clone()
@@ -107,6 +122,10 @@ async fn answer(
     body: Bytes,
 ) -> Response {
     let path = uri.path().to_owned();
+    let meanwhile = script.lock().unwrap().meanwhile.get(&path).cloned();
+    if let Some(meanwhile) = meanwhile {
+        meanwhile().await;
+    }
     let answer = {
         let mut script = script.lock().unwrap();
         script.received.push(Received { path: path.clone(), headers, body });

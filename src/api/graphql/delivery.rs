@@ -256,6 +256,11 @@ impl DeliveryQuery {
     async fn deliveries(
         &self,
         ctx: &Context<'_>,
+        #[graphql(desc = "Only those of this application; as in the filter.")]
+        application_id: Option<ID>,
+        #[graphql(desc = "Only those of this occurrence; as in the filter.")] occurrence_id: Option<
+            ID,
+        >,
         #[graphql(desc = "Only these.")] filter: Option<DeliveryFilter>,
         #[graphql(desc = "Their order.")] order: Option<DeliveryOrder>,
         #[graphql(desc = "How many from the start, 1 to 200; 50 unless given.")] first: Option<i32>,
@@ -263,7 +268,9 @@ impl DeliveryQuery {
         #[graphql(desc = "How many from the end, 1 to 200.")] last: Option<i32>,
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<Delivery>> {
-        let filter = filter.unwrap_or_default();
+        let mut filter = filter.unwrap_or_default();
+        filter.application_id = application_id.or(filter.application_id);
+        filter.occurrence_id = occurrence_id.or(filter.occurrence_id);
         read_deliveries(ctx, filter, order, (first, after, last, before)).await
     }
 }

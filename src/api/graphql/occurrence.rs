@@ -249,6 +249,9 @@ impl OccurrenceQuery {
     async fn occurrences(
         &self,
         ctx: &Context<'_>,
+        #[graphql(desc = "Only those of this application; as in the filter.")]
+        application_id: Option<ID>,
+        #[graphql(desc = "Only those of this trigger; as in the filter.")] trigger_id: Option<ID>,
         #[graphql(desc = "Only these.")] filter: Option<OccurrenceFilter>,
         #[graphql(desc = "Their order.")] order: Option<OccurrenceOrder>,
         #[graphql(desc = "How many from the start, 1 to 200; 50 unless given.")] first: Option<i32>,
@@ -256,7 +259,9 @@ impl OccurrenceQuery {
         #[graphql(desc = "How many from the end, 1 to 200.")] last: Option<i32>,
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<Occurrence>> {
-        let filter = filter.unwrap_or_default();
+        let mut filter = filter.unwrap_or_default();
+        filter.application_id = application_id.or(filter.application_id);
+        filter.trigger_id = trigger_id.or(filter.trigger_id);
         read_occurrences(ctx, filter, order, (first, after, last, before)).await
     }
 }

@@ -129,7 +129,8 @@ pub(in crate::store) const REAP: Sql = Sql {
 /// Cancels the open work of a trigger's pending occurrences. `$1` trigger, `$2` reason, `$3` now.
 pub(in crate::store) const CANCEL_TRIGGER_ACTIONS: Sql = Sql {
     sqlite: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2, executed_at = $3,
-            lease_token = NULL, lease_until = NULL, updated_at = $3
+            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
+            lease_token = NULL, updated_at = $3
         WHERE trigger_occurrence_id IN (
                 SELECT id FROM trigger_occurrence WHERE trigger_id = $1 AND status = 'pending')
             AND status IN ('pending', 'processing')",
@@ -139,14 +140,17 @@ pub(in crate::store) const CANCEL_TRIGGER_ACTIONS: Sql = Sql {
                 AND a.status IN ('pending', 'processing')
             ORDER BY a.id FOR UPDATE OF a)
         UPDATE scheduled_action a SET status = 'cancelled', last_error = $2, executed_at = $3,
-            lease_token = NULL, lease_until = NULL, updated_at = $3
+            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
+            lease_token = NULL, updated_at = $3
         FROM held h WHERE a.id = h.id AND a.status IN ('pending', 'processing')",
 };
 
-/// Cancels open work of occurrences. `$1` occurrence ids, `$2` reason, `$3` now.
+/// Cancels open work of occurrences. As with every cancel, what is being worked on counts as
+/// attempted, and keeps the end of its lease: until then an attempt may be under way. `$1` occurrence ids, `$2` reason, `$3` now.
 pub(in crate::store) const CANCEL_ACTIONS: Sql = Sql {
     sqlite: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2, executed_at = $3,
-            lease_token = NULL, lease_until = NULL, updated_at = $3
+            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
+            lease_token = NULL, updated_at = $3
         WHERE trigger_occurrence_id IN (SELECT unhex(value) FROM json_each($1))
             AND status IN ('pending', 'processing')",
     postgres: "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
@@ -154,7 +158,8 @@ pub(in crate::store) const CANCEL_ACTIONS: Sql = Sql {
                     IN (SELECT x::uuid FROM json_array_elements_text($1::json) x)
                 AND status IN ('pending', 'processing') ORDER BY id FOR UPDATE)
         UPDATE scheduled_action a SET status = 'cancelled', last_error = $2, executed_at = $3,
-            lease_token = NULL, lease_until = NULL, updated_at = $3
+            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
+            lease_token = NULL, updated_at = $3
         FROM held h WHERE a.id = h.id AND a.status IN ('pending', 'processing')",
 };
 
@@ -162,14 +167,16 @@ pub(in crate::store) const CANCEL_ACTIONS: Sql = Sql {
 /// `$2` reason, `$3` now.
 pub(in crate::store) const CANCEL_BACKEND_ACTIONS: Sql = Sql {
     sqlite: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2, executed_at = $3,
-            lease_token = NULL, lease_until = NULL, updated_at = $3
+            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
+            lease_token = NULL, updated_at = $3
         WHERE backend_id = $1 AND status IN ('pending', 'processing')
         RETURNING trigger_occurrence_id AS id",
     postgres: "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
             WHERE backend_id = $1 AND status IN ('pending', 'processing')
             ORDER BY id FOR UPDATE)
         UPDATE scheduled_action a SET status = 'cancelled', last_error = $2, executed_at = $3,
-            lease_token = NULL, lease_until = NULL, updated_at = $3
+            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
+            lease_token = NULL, updated_at = $3
         FROM held h WHERE a.id = h.id AND a.status IN ('pending', 'processing')
         RETURNING a.trigger_occurrence_id AS id",
 };
@@ -242,15 +249,17 @@ pub(in crate::store) const QUEUE_DEPTH: Sql = Sql {
         WHERE status = 'pending' GROUP BY application_id",
 };
 
-/// Makes an ended delivery due again. `$1` id, `$2` now, `$3` end of its budget.
+/// Makes an ended delivery due again, at the earliest when an attempt that was under way when it
+/// was cancelled must have ended: attempts of one delivery do not overlap. `$1` id, `$2` now,
+/// `$3` end of its budget.
 pub(in crate::store) const REQUEUE_ACTION: Sql = Sql {
     sqlite: "UPDATE scheduled_action SET status = 'pending', attempts_before = retry_count,
-            execute_at = $2, expires_at = $3,
-            executed_at = NULL, updated_at = $2
+            execute_at = max($2, coalesce(lease_until, $2)), expires_at = $3,
+            executed_at = NULL, lease_until = NULL, updated_at = $2
         WHERE id = $1 AND status IN ('failed', 'cancelled')",
     postgres: "UPDATE scheduled_action SET status = 'pending', attempts_before = retry_count,
-            execute_at = $2, expires_at = $3,
-            executed_at = NULL, updated_at = $2
+            execute_at = greatest($2, lease_until), expires_at = $3,
+            executed_at = NULL, lease_until = NULL, updated_at = $2
         WHERE id = $1 AND status IN ('failed', 'cancelled')",
 };
 

@@ -152,3 +152,53 @@ async fn an_address_that_is_no_longer_allowed_is_not_called() {
     let error = delivery.last_error.unwrap();
     assert!(error.contains("loopback"), "{error}");
 }
+
+#[tokio::test]
+async fn a_late_gone_from_an_old_address_does_not_touch_a_newer_registration() {
+    let t = TestApp::new().await;
+    let backend = t.register("a").await;
+    t.trigger("*/10 * * * * *").await;
+    t.receiver.next("/a", [Answer::Status(410)]);
+    t.advance(10);
+    // Registered after the attempt began: the clock stands still, so "after" is the same instant.
+    t.clock.advance(chrono::Duration::milliseconds(1));
+    let executor = &t.executor;
+    t.receiver.during("/a", {
+        let (app, caller) = (t.app.clone(), t.caller.clone());
+        let (clock, id, url) = (t.clock.clone(), t.application.id, t.receiver.url("/b"));
+        move || {
+            let (app, caller, url) = (app.clone(), caller.clone(), url.clone());
+            clock.advance(chrono::Duration::seconds(1));
+            Box::pin(async move {
+                let new = trigger_manager::app::RegisterBackend {
+                    application_id: Some(id),
+                    name: "a".into(),
+                    callback_url: url,
+                    ..Default::default()
+                };
+                app.register_backend(&caller, new).await.unwrap();
+            })
+        }
+    });
+    executor.run_until_idle().await.unwrap();
+    let found = t
+        .app
+        .backend(trigger_manager::domain::access::Scope::Everything, backend.id)
+        .await
+        .unwrap();
+    assert_eq!(found.deactivated_at, None);
+    assert_eq!(found.callback_url, t.receiver.url("/b"));
+}
+
+#[tokio::test]
+async fn a_refused_address_is_an_attempt_that_the_log_shows() {
+    let t = TestApp::new().await;
+    t.register("a").await;
+    t.trigger("*/10 * * * * *").await;
+    let closed = t.another_executor_with(&[("PFY_CALLBACKS_ALLOWED_NETWORKS", "10.0.0.0/8")]).await;
+    t.advance(10);
+    closed.run_until_idle().await.unwrap();
+    let delivery = t.deliveries().await.remove(0);
+    let attempts = t.app.attempts_of(&[delivery.id]).await.unwrap();
+    assert_eq!(attempts[0].reason.as_deref(), Some("refused"));
+}

@@ -120,3 +120,37 @@ async fn a_deleted_backend_gets_nothing_more_and_its_occurrence_ends() {
     assert_eq!(t.deliveries().await[0].status, ActionStatus::Cancelled);
     assert_eq!(t.occurrences().await[0].status, OccurrenceStatus::Failed);
 }
+
+#[tokio::test]
+async fn disabling_once_more_cancels_what_was_run_by_hand() {
+    let t = TestApp::new().await;
+    let backend = t.register("a").await;
+    let trigger = t.trigger("0 0 0 1 1 *").await;
+    t.update(trigger.id, enabled(false)).await;
+    t.receiver.always("/a", Answer::Status(500));
+    t.app.run_trigger(&t.caller, trigger.id).await.unwrap();
+    t.run().await;
+    t.update(trigger.id, enabled(false)).await;
+    t.live(60, &[backend.id]).await;
+    assert_eq!(t.receiver.received().len(), 1);
+    assert_eq!(t.deliveries().await[0].status, ActionStatus::Cancelled);
+}
+
+#[tokio::test]
+async fn a_retry_waits_until_an_attempt_that_was_cancelled_under_way_must_have_ended() {
+    let t = TestApp::new().await;
+    let backend = t.register("a").await;
+    let trigger = t.trigger("0 0 * * * *").await;
+    t.advance(3600);
+    t.heartbeat(&[backend.id]).await;
+    let other = t.another_executor().await;
+    assert_eq!(other.pass(t.app.now(), 1).await.unwrap().deliveries, 1);
+    t.update(trigger.id, enabled(false)).await;
+    t.update(trigger.id, enabled(true)).await;
+    let delivery = t.deliveries().await.remove(0);
+    t.app.retry_delivery(&t.caller, delivery.id).await.unwrap();
+    t.live(29, &[backend.id]).await;
+    assert!(t.receiver.received().is_empty());
+    t.live(2, &[backend.id]).await;
+    assert_eq!(t.receiver.received()[0].header("x-trigger-attempt"), "2");
+}

@@ -2,6 +2,7 @@
 
 mod audit;
 mod backends;
+mod broken;
 mod cancel;
 mod claim;
 mod finish;

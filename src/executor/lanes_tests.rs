@@ -1,0 +1,148 @@
+use std::collections::BTreeMap;
+
+use chrono::{Duration, TimeZone};
+use uuid::Uuid;
+
+use super::*;
+use crate::domain::delivery::{ActionStatus, Delivery};
+use crate::domain::id::{OccurrenceId, ScheduledActionId, TriggerId};
+use crate::domain::trigger::Payload;
+use crate::store::executor::Lease;
+
+fn now() -> DateTime<Utc> {
+    Utc.with_ymd_and_hms(2026, 3, 1, 12, 0, 0).unwrap()
+}
+
+fn lanes() -> Lanes {
+    Lanes::new(Limits { total: 10, per_application: 6, per_backend: 4, low_water: 0 })
+}
+
+fn work(application_id: ApplicationId, backend_id: BackendId) -> Work {
+    let trigger_id = TriggerId::new();
+    let payload = Payload {
+        trigger_id,
+        trigger_name: String::new(),
+        cron_expression: String::new(),
+        run_key: String::new(),
+        executed_at: String::new(),
+    };
+    let delivery = Delivery {
+        id: ScheduledActionId::new(),
+        trigger_id,
+        occurrence_id: OccurrenceId::new(),
+        application_id,
+        backend_id,
+        status: ActionStatus::Processing,
+        payload,
+        retry_count: 0,
+        attempts_before: 0,
+        execute_at: now(),
+        expires_at: None,
+        executed_at: None,
+        last_error: None,
+        created_at: now(),
+        updated_at: now(),
+    };
+    let lease = Lease { token: Uuid::new_v4(), until: now() };
+    let claimed = Claimed { delivery, lease };
+    let target = Held { target: Target::Gone, known_at: now() };
+    Work { claimed, target, start_before: now() + Duration::seconds(25) }
+}
+
+fn started(lanes: &Lanes) -> BTreeMap<BackendId, usize> {
+    let mut started = BTreeMap::new();
+    while let Some(work) = lanes.next(now()) {
+        *started.entry(work.claimed.delivery.backend_id).or_default() += 1;
+    }
+    started
+}
+
+#[test]
+fn a_backend_gets_no_more_than_its_slots() {
+    let (lanes, app, backend) = (lanes(), ApplicationId::new(), BackendId::new());
+    lanes.push((0..20).map(|_| work(app, backend)));
+    assert_eq!(started(&lanes)[&backend], 4);
+    assert_eq!((lanes.queued(), lanes.in_flight()), (16, 4));
+    lanes.done(backend, app, Some(true));
+    assert_eq!(started(&lanes)[&backend], 1);
+}
+
+#[test]
+fn an_application_gets_no_more_than_its_slots_over_all_its_backends() {
+    let (lanes, app) = (lanes(), ApplicationId::new());
+    let backends = [BackendId::new(), BackendId::new(), BackendId::new()];
+    lanes.push((0..30).map(|n| work(app, backends[n % 3])));
+    assert_eq!(started(&lanes).values().sum::<usize>(), 6);
+}
+
+#[test]
+fn a_busy_backend_does_not_keep_another_from_its_turn() {
+    let lanes = lanes();
+    let (busy, other) = (BackendId::new(), BackendId::new());
+    lanes.push((0..1000).map(|_| work(ApplicationId::new(), busy)));
+    lanes.push([work(ApplicationId::new(), other)]);
+    let started = started(&lanes);
+    assert_eq!((started[&busy], started[&other]), (4, 1));
+}
+
+#[test]
+fn a_backend_that_does_not_answer_is_on_probation_until_it_does() {
+    let (lanes, app, backend) = (lanes(), ApplicationId::new(), BackendId::new());
+    lanes.push((0..20).map(|_| work(app, backend)));
+    assert_eq!(started(&lanes)[&backend], 4);
+    for _ in 0..4 {
+        lanes.done(backend, app, Some(false));
+    }
+    assert_eq!(started(&lanes)[&backend], PROBATION);
+    assert_eq!(lanes.full(), [backend]);
+    assert_eq!(lanes.startable(), PROBATION, "what can't start does not count as held");
+    lanes.done(backend, app, Some(true));
+    assert_eq!(started(&lanes)[&backend], 3);
+}
+
+#[test]
+fn a_backend_that_moved_is_no_longer_on_probation() {
+    let (lanes, app, backend) = (lanes(), ApplicationId::new(), BackendId::new());
+    lanes.push((0..20).map(|_| work(app, backend)));
+    assert_eq!(started(&lanes)[&backend], 4);
+    for _ in 0..4 {
+        lanes.done(backend, app, Some(false));
+    }
+    lanes.moved(backend);
+    assert_eq!(started(&lanes)[&backend], 4);
+}
+
+#[test]
+fn an_unknown_backend_begins_with_few_slots_and_gets_more_with_every_answer() {
+    let limits = Limits { total: 500, per_application: 500, per_backend: 35, low_water: 0 };
+    let (lanes, app, backend) = (Lanes::new(limits), ApplicationId::new(), BackendId::new());
+    lanes.push((0..200).map(|_| work(app, backend)));
+    assert_eq!(started(&lanes)[&backend], BEGINNING);
+    lanes.done(backend, app, Some(true));
+    assert_eq!(started(&lanes)[&backend], 11);
+    lanes.done(backend, app, Some(true));
+    assert_eq!(started(&lanes)[&backend], 16);
+}
+
+#[test]
+fn work_that_is_held_too_long_comes_out_although_no_slot_is_free() {
+    let (lanes, app, backend) = (lanes(), ApplicationId::new(), BackendId::new());
+    lanes.push((0..6).map(|_| work(app, backend)));
+    assert_eq!(started(&lanes)[&backend], 4);
+    assert!(lanes.next(now()).is_none());
+    assert!(lanes.next(now() + Duration::seconds(25)).is_some());
+}
+
+#[test]
+fn what_is_drained_is_gone_and_what_is_in_flight_is_not_drained() {
+    let (lanes, app, backend) = (lanes(), ApplicationId::new(), BackendId::new());
+    lanes.push((0..6).map(|_| work(app, backend)));
+    assert_eq!(started(&lanes)[&backend], 4);
+    assert_eq!(lanes.drain().len(), 2);
+    assert_eq!((lanes.queued(), lanes.in_flight()), (0, 4));
+    for _ in 0..4 {
+        lanes.done(backend, app, Some(true));
+    }
+    assert!(lanes.next(now()).is_none());
+    assert_eq!(lanes.in_flight(), 0);
+}

@@ -1,0 +1,38 @@
+//! Transactions that the database ends by itself.
+
+use sea_orm::ConnectionTrait;
+use trigger_manager::store::{Engine, setting};
+
+use super::world::at;
+use crate::harness::{TestStore, engine};
+
+/// Makes the transaction's connection fail as a full disk, or a server that goes away, does.
+async fn break_it(tx: &trigger_manager::store::Tx) {
+    match engine() {
+        Engine::Sqlite => {
+            tx.execute_unprepared("PRAGMA max_page_count = 1").await.unwrap();
+            let much = "x".repeat(1_000_000);
+            setting::set(&**tx, "much", &much, at(0)).await.unwrap_err();
+        }
+        Engine::Postgres => {
+            let end = "SELECT pg_terminate_backend(pg_backend_pid())";
+            tx.execute_unprepared(end).await.unwrap_err();
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_committed_after_a_broken_transaction_is_there_for_everybody() {
+    let store = TestStore::new().await;
+    let tx = store.begin().await.unwrap();
+    break_it(&tx).await;
+    drop(tx);
+    // A transaction that changes nothing and is dropped, as a pass that finds nothing due.
+    drop(store.begin().await.unwrap());
+    let tx = store.begin().await.unwrap();
+    setting::set(&*tx, "after", "kept", at(1)).await.unwrap();
+    tx.commit_unaudited().await.unwrap();
+    let another = store.another().await;
+    let found = setting::get(another.read(), "after").await.unwrap();
+    assert_eq!(found.as_deref(), Some("kept"));
+}
