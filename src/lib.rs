@@ -11,6 +11,7 @@ pub mod domain;
 pub mod egress;
 pub mod error;
 pub mod executor;
+mod listen;
 pub mod monitor;
 pub mod secrets;
 pub mod serve;

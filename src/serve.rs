@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use axum::Router;
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use ipnet::IpNet;
@@ -22,6 +21,7 @@ use crate::egress::{AddressPolicy, Egress, EgressConfig, Outgoing, Sent};
 use crate::executor::{Executor, driver};
 use crate::secrets::SecretKey;
 use crate::store::{Options, Store};
+use crate::listen::serve;
 use crate::{api, monitor};
 
 /// How much of a backend's answer is read.
@@ -148,14 +148,6 @@ fn tell(app: &App) {
 
 async fn bind(addr: SocketAddr, key: &str) -> Result<TcpListener> {
     TcpListener::bind(addr).await.with_context(|| format!("{key}: can't listen on {addr}"))
-}
-
-async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
-    let service = router.into_make_service_with_connect_info::<SocketAddr>();
-    let ended = axum::serve(listener, service).with_graceful_shutdown(stop.cancelled_owned());
-    if let Err(error) = ended.await {
-        tracing::error!(%error, "a listener failed");
-    }
 }
 
 /// Hears hints of other processes; on a lost connection again and again.

@@ -11,6 +11,7 @@ impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         manager.create_table(trigger()).await?;
         manager.create_table(trigger_occurrence()).await?;
+        crate::leave_room(manager, "trigger_occurrence").await?;
         crate::run(
             manager,
             &[

@@ -10,6 +10,7 @@ pub struct Migration;
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         manager.create_table(scheduled_action()).await?;
+        crate::leave_room(manager, "scheduled_action").await?;
         manager.create_table(trigger_log()).await?;
         crate::run(
             manager,

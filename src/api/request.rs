@@ -85,7 +85,13 @@ fn failed(
     id: &RequestId,
 ) -> Response {
     let code = if status.as_u16() == 503 { "BUSY" } else { "INTERNAL" };
-    tracing::error!(request_id = %id.0, route, status = status.as_u16(), "a request was not answered");
+    match status {
+        StatusCode::INTERNAL_SERVER_ERROR => {
+            tracing::error!(request_id = %id.0, route, "a request was not answered");
+        }
+        // Its client may be as slow as the server: nothing to wake somebody for.
+        _ => tracing::warn!(request_id = %id.0, route, "a request took too long and was given up"),
+    }
     if matches!(route, Some("/graphql" | "/query")) {
         let extensions = json!({ "code": code, "requestId": &*id.0 });
         let body = json!({ "errors": [{ "message": detail, "extensions": extensions }] });

@@ -138,6 +138,9 @@ impl App {
             new.description.map(|text| input::description("description", &text)).transpose()?;
         let version = new.version.map(|text| version(&text)).transpose()?;
         let secrets = GivenSecrets::check(new.token, new.signing_secret, new.rotate_secrets)?;
+        if new.callback_url.trim().is_empty() {
+            return Err(Error::invalid("callbackUrl", "callbackUrl is required"));
+        }
         let url = self.egress.policy().parse_url(&new.callback_url)?;
         self.egress.check(&url).await?;
         Ok(Checked { name, callback_url: url.as_str().to_owned(), description, version, secrets })

@@ -112,7 +112,7 @@ impl App {
         let mut filter = filter.clone();
         if let Scope::Application(own) = scope {
             match filter.application_id {
-                Some(other) if other != own => return Ok(empty(request)),
+                Some(other) if other != own => return Ok(Page::empty(request)),
                 _ => filter.application_id = Some(own),
             }
         }
@@ -211,13 +211,4 @@ fn summary(delivery: &Delivery) -> serde_json::Value {
         "executeAt": delivery.execute_at,
         "lastError": delivery.last_error,
     })
-}
-
-fn empty<T>(request: &PageRequest) -> Page<T> {
-    Page {
-        rows: Vec::new(),
-        total_count: request.with_total.then_some(0),
-        has_next_page: false,
-        has_previous_page: false,
-    }
 }

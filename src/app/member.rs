@@ -111,7 +111,10 @@ impl App {
         project: ProjectId,
         request: &PageRequest,
     ) -> Result<Page<ProjectMember>> {
-        people::members(self.store.read(), scope, project, request).await
+        match scope {
+            Scope::Application(_) => Ok(Page::empty(request)),
+            _ => people::members(self.store.read(), scope, project, request).await,
+        }
     }
 
     /// The member of that id, after its project is held: as it is now.

@@ -13,7 +13,7 @@ pub const SLUG_MAX: usize = 63;
 /// Refused with `INVALID`: nothing left, too long, control characters.
 pub fn name(field: &'static str, text: &str) -> Result<String> {
     let text = text.trim();
-    if text.is_empty() {
+    if text.chars().all(is_invisible) {
         return Err(Error::invalid(field, format!("{field} is required")));
     }
     bounded(field, text, NAME_MAX)
@@ -48,7 +48,7 @@ pub fn email(field: &'static str, text: &str) -> Result<String> {
     let text = text.trim().to_lowercase();
     let parts = text.split_once('@');
     let fits = text.len() <= 254
-        && !text.contains(|c: char| c.is_whitespace() || c.is_control())
+        && !text.contains(|c: char| c.is_control() || is_invisible(c) || turns_text_around(c))
         && parts.is_some_and(|(user, host)| {
             !user.is_empty() && !host.is_empty() && !host.contains('@')
         });
@@ -67,7 +67,28 @@ fn bounded(field: &'static str, text: &str, max: usize) -> Result<String> {
     if text.chars().any(char::is_control) {
         return Err(Error::invalid(field, format!("{field} must not contain control characters")));
     }
+    if text.chars().any(turns_text_around) {
+        let reason = format!("{field} must not contain characters that turn text around");
+        return Err(Error::invalid(field, reason));
+    }
     Ok(text.to_owned())
+}
+
+/// Characters that show nothing: white space, zero-width ones, the byte order mark.
+fn is_invisible(character: char) -> bool {
+    character.is_whitespace()
+        || matches!(character, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
+}
+
+/// The embeddings, overrides and isolates of Unicode's bidirectional algorithm (UAX 9): with them a
+/// name can read as another.
+fn turns_text_around(character: char) -> bool {
+    matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A text to search for, of up to [`NAME_MAX`] characters.
+pub fn search(field: &'static str, text: Option<String>) -> Result<Option<String>> {
+    text.map(|text| bounded(field, &text, NAME_MAX)).transpose()
 }
 
 #[cfg(test)]
@@ -83,6 +104,8 @@ mod tests {
         assert_eq!(error.field(), Some("name"));
         assert!(name("name", "  ").is_err());
         assert!(name("name", "a\u{0}b").is_err());
+        assert!(name("name", "\u{200b}\u{feff}").is_err(), "it shows nothing");
+        assert!(name("name", "\u{202e}live").is_err(), "it reads as evil");
     }
 
     #[test]

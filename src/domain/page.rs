@@ -73,6 +73,16 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
+    /// The page of a list that has nothing.
+    pub fn empty(request: &PageRequest) -> Self {
+        Self {
+            rows: Vec::new(),
+            total_count: request.with_total.then_some(0),
+            has_next_page: false,
+            has_previous_page: false,
+        }
+    }
+
     /// The same page of other things.
     pub fn map<U>(self, mut f: impl FnMut(T) -> U) -> Page<U> {
         Page {

@@ -3,17 +3,16 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use serde_json::Value;
 
 use super::Executor;
 use super::attempt::Done;
 use crate::domain::access::Scope;
 use crate::domain::audit::{Caller, Change};
-use crate::domain::delivery::{ActionStatus, CALL_BACKEND};
+use crate::domain::delivery::ActionStatus;
 use crate::domain::id::{ApplicationId, BackendId};
 use crate::domain::trigger::OccurrenceStatus;
 use crate::error::{Error, Result};
-use crate::store::executor::{NewLog, Settled};
+use crate::store::executor::{NewAttempt, Settled};
 use crate::store::{Tx, application, executor};
 use crate::telemetry::DispatchStatus;
 
@@ -47,8 +46,8 @@ impl Executor {
             Some((done.claimed.delivery.occurrence_id, delivered))
         });
         let settled = executor::settle(&*tx, ended, now).await?;
-        let logs = done.iter().filter_map(log).collect::<Result<Vec<_>>>()?;
-        executor::insert_logs(&*tx, &logs).await?;
+        let attempts: Vec<_> = done.iter().filter_map(log).collect();
+        executor::log_attempts(&*tx, &attempts).await?;
         let gone = ours()
             .filter(|done| done.attempt.as_ref().is_some_and(|attempt| attempt.gone))
             .map(|done| done.claimed.delivery.backend_id);
@@ -103,30 +102,18 @@ impl Executor {
     }
 }
 
-fn log(done: &Done) -> Option<Result<NewLog<'_>>> {
+fn log(done: &Done) -> Option<NewAttempt<'_>> {
     let attempt = done.attempt.as_ref()?;
-    let delivery = &done.claimed.delivery;
-    let action_config = match serde_json::to_value(&delivery.payload) {
-        Ok(config) => Some::<Value>(config),
-        Err(error) => return Some(Err(Error::internal(error))),
-    };
-    Some(Ok(NewLog {
-        trigger_on: "trigger",
-        action_type: Some(CALL_BACKEND),
-        action_config,
+    Some(NewAttempt {
+        scheduled_action_id: done.claimed.delivery.id.0,
         status: if attempt.success { "success" } else { "error" },
         error_message: attempt.error.as_deref(),
-        trigger_id: delivery.trigger_id.0,
-        trigger_occurrence_id: delivery.occurrence_id.0,
-        backend_id: Some(delivery.backend_id.0),
-        scheduled_action_id: Some(delivery.id.0),
-        application_id: delivery.application_id.0,
-        attempt: Some(attempt.number),
+        attempt: attempt.number,
         response_status: attempt.response_status,
         duration_ms: i64::try_from(attempt.duration.as_millis()).ok(),
         reason: attempt.reason,
         created_date: done.at,
-    }))
+    })
 }
 
 /// Deactivates backends that answered 410, until they register again.

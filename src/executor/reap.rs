@@ -3,9 +3,8 @@
 use chrono::{DateTime, Utc};
 
 use super::{BATCH, Executor};
-use crate::domain::delivery::CALL_BACKEND;
-use crate::error::{Error, Result};
-use crate::store::executor::{self, NewLog};
+use crate::error::Result;
+use crate::store::executor::{self, NewAttempt};
 
 impl Executor {
     /// Makes deliveries whose lease has ended due again, each as one attempt of unknown outcome.
@@ -16,31 +15,17 @@ impl Executor {
         if reaped.is_empty() {
             return Ok(0);
         }
-        let logs = reaped.iter().map(|delivery| {
-            Ok(NewLog {
-                trigger_on: "trigger",
-                action_type: Some(CALL_BACKEND),
-                action_config: Some(
-                    serde_json::to_value(&delivery.payload).map_err(Error::internal)?,
-                ),
-                status: "error",
-                error_message: Some(
-                    "its executor went away; whether the backend got it is not known",
-                ),
-                trigger_id: delivery.trigger_id.0,
-                trigger_occurrence_id: delivery.occurrence_id.0,
-                backend_id: Some(delivery.backend_id.0),
-                scheduled_action_id: Some(delivery.id.0),
-                application_id: delivery.application_id.0,
-                attempt: Some(delivery.retry_count),
-                response_status: None,
-                duration_ms: None,
-                reason: Some("lease_expired"),
-                created_date: now,
-            })
+        let attempts = reaped.iter().map(|delivery| NewAttempt {
+            scheduled_action_id: delivery.id.0,
+            status: "error",
+            error_message: Some("its executor went away; whether the backend got it is not known"),
+            attempt: delivery.retry_count,
+            response_status: None,
+            duration_ms: None,
+            reason: Some("lease_expired"),
+            created_date: now,
         });
-        let logs = logs.collect::<Result<Vec<_>>>()?;
-        executor::insert_logs(&*tx, &logs).await?;
+        executor::log_attempts(&*tx, &attempts.collect::<Vec<_>>()).await?;
         tx.commit_unaudited().await?;
         self.app.metrics.leases_expired(reaped.len() as u64);
         tracing::warn!(

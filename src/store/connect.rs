@@ -37,7 +37,7 @@ impl Store {
         let url = options.url.as_str().into();
         if options.url.starts_with("sqlite:") {
             refuse_memory(&options.url)?;
-            make_folder(&options.url)?;
+            make_file(&options.url)?;
             let write = open(sqlite(options, 1), &traffic).await?;
             let read = open(sqlite(options, SQLITE_READERS), &traffic).await?;
             return Ok(Self { url, read, write, engine: Engine::Sqlite, traffic });
@@ -112,11 +112,19 @@ fn postgres(options: &Options) -> ConnectOptions {
 }
 
 /// Makes the folder that the file of a database is to stand in.
-fn make_folder(url: &str) -> Result<()> {
+/// Makes the file, with its folder, if it is not there: readable by its owner alone, since it holds
+/// password hashes. What SQLite puts beside it gets the same rights.
+fn make_file(url: &str) -> Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
     let options = SqliteConnectOptions::from_str(url).map_err(Error::internal)?;
-    match options.get_filename().parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => {
-            std::fs::create_dir_all(folder).map_err(Error::internal)
+    let file = options.get_filename();
+    if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).map_err(Error::internal)?;
+    }
+    let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+    match made {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(Error::internal(error))
         }
         _ => Ok(()),
     }

@@ -21,13 +21,13 @@ use super::delivery::IdRow;
 use super::dialect::{self, hex, storable, time};
 use super::entity::{executor_instance, scheduled_action, trigger, trigger_occurrence};
 use super::{Engine, Store};
-use crate::domain::delivery::{ActionStatus, CALL_BACKEND, Delivery};
+use crate::domain::delivery::{ActionStatus, Delivery};
 use crate::domain::executor::ExecutorInstance;
 use crate::domain::id::{
     ApplicationId, BackendId, ExecutorId, OccurrenceId, ScheduledActionId, TriggerId,
 };
 use crate::domain::trigger::{Occurrence, OccurrenceStatus, Trigger};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The right to work on what was claimed, until `until`. Whoever finishes shows the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +75,7 @@ pub async fn move_windows(db: &impl ConnectionTrait, windows: &[Window]) -> Resu
     struct Row {
         id: String,
         evaluated_at: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
         next_fire_at: Option<String>,
     }
     let rows: Vec<_> = windows
@@ -102,14 +103,18 @@ pub async fn insert_occurrences(
         scheduled_at: String,
         origin: &'static str,
         status: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<&'a str>,
         occurrences: i32,
+        #[serde(skip_serializing_if = "Option::is_none")]
         until_at: Option<String>,
         payload: &'a crate::domain::trigger::Payload,
         deliveries: i32,
         fan_out_attempts: i32,
+        #[serde(skip_serializing_if = "Option::is_none")]
         next_attempt_at: Option<String>,
         created_at: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
         finished_at: Option<String>,
     }
     if occurrences.is_empty() {
@@ -140,25 +145,24 @@ pub async fn insert_occurrences(
     Ok(written.into_iter().map(|row| row.id.into()).collect())
 }
 
-/// Writes deliveries: pending ones, or, with a lease, ones that the caller holds from birth.
+/// Writes deliveries of occurrences that are there: pending ones, or, with a lease, ones that the
+/// caller holds from birth. `INTERNAL` when an occurrence is not there.
 pub async fn insert_deliveries(
     db: &impl ConnectionTrait,
     deliveries: &[(Delivery, Option<Lease>)],
 ) -> Result<()> {
     #[derive(Serialize)]
-    struct Row<'a> {
+    struct Row {
         id: String,
-        action_type: &'static str,
-        action_config: &'a crate::domain::trigger::Payload,
-        execute_at: String,
-        expires_at: Option<String>,
-        status: &'static str,
-        trigger_id: String,
         trigger_occurrence_id: String,
         backend_id: String,
-        application_id: String,
-        lane: String,
+        status: &'static str,
+        execute_at: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        expires_at: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
         lease_token: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
         lease_until: Option<String>,
         created_at: String,
     }
@@ -169,23 +173,21 @@ pub async fn insert_deliveries(
         .iter()
         .map(|(new, lease)| Row {
             id: hex(new.id.0),
-            action_type: CALL_BACKEND,
-            action_config: &new.payload,
-            execute_at: time(new.execute_at),
-            expires_at: new.expires_at.map(time),
-            status: new.status.as_str(),
-            trigger_id: hex(new.trigger_id.0),
             trigger_occurrence_id: hex(new.occurrence_id.0),
             backend_id: hex(new.backend_id.0),
-            application_id: hex(new.application_id.0),
-            lane: hex(new.backend_id.0),
+            status: new.status.as_str(),
+            execute_at: time(new.execute_at),
+            expires_at: new.expires_at.map(time),
             lease_token: lease.map(|lease| hex(lease.token)),
             lease_until: lease.map(|lease| time(lease.until)),
             created_at: time(new.created_at),
         })
         .collect();
-    dialect::INSERT_ACTIONS.run(db, vec![dialect::rows(&rows)?]).await?;
-    Ok(())
+    let written = dialect::INSERT_DELIVERIES.run(db, vec![dialect::rows(&rows)?]).await?;
+    match written == rows.len() as u64 {
+        true => Ok(()),
+        false => Err(Error::internal("deliveries of an occurrence that is not there")),
+    }
 }
 
 /// Occurrences that found no active backend and are to be tried again, locked until the
@@ -206,10 +208,13 @@ pub async fn update_waiting(db: &impl ConnectionTrait, occurrences: &[Occurrence
     struct Row<'a> {
         id: String,
         status: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<&'a str>,
         deliveries: i32,
         fan_out_attempts: i32,
+        #[serde(skip_serializing_if = "Option::is_none")]
         next_attempt_at: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
         finished_at: Option<String>,
     }
     if occurrences.is_empty() {
@@ -318,6 +323,7 @@ pub async fn finish(
         lease_token: String,
         status: &'static str,
         execute_at: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
         executed_at: Option<String>,
         retry_count: i32,
         last_error: Option<Cow<'a, str>>,
@@ -409,7 +415,7 @@ pub async fn reap(
     Ok(rows.into_iter().map(Into::into).collect())
 }
 
-/// A row for the trigger log, of an attempt or of occurrences that were skipped.
+/// A row for the trigger log that is about no delivery: of occurrences that were skipped.
 #[derive(Debug, Clone, Serialize)]
 pub struct NewLog<'a> {
     /// What it was about: `trigger` for all that a schedule caused.
@@ -474,6 +480,42 @@ fn text_time<S: serde::Serializer>(at: &DateTime<Utc>, to: S) -> Result<S::Ok, S
 pub async fn insert_logs(db: &impl ConnectionTrait, logs: &[NewLog<'_>]) -> Result<()> {
     if !logs.is_empty() {
         dialect::INSERT_LOGS.run(db, vec![dialect::rows(logs)?]).await?;
+    }
+    Ok(())
+}
+
+/// An attempt for the trigger log.
+#[derive(Debug, Clone, Serialize)]
+pub struct NewAttempt<'a> {
+    /// The delivery.
+    #[serde(serialize_with = "hex_id")]
+    pub scheduled_action_id: Uuid,
+    /// `success` or `error`.
+    pub status: &'static str,
+    /// What went wrong, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_message: Option<&'a str>,
+    /// The attempt's number, from 1.
+    pub attempt: i32,
+    /// The HTTP status of the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_status: Option<u16>,
+    /// How long it took, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<i64>,
+    /// A code for what went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'a str>,
+    /// When.
+    #[serde(serialize_with = "text_time")]
+    pub created_date: DateTime<Utc>,
+}
+
+/// Writes attempts into the trigger log, with what was to be done as their deliveries say. An
+/// attempt whose delivery was deleted meanwhile leaves no row.
+pub async fn log_attempts(db: &impl ConnectionTrait, attempts: &[NewAttempt<'_>]) -> Result<()> {
+    if !attempts.is_empty() {
+        dialect::LOG_ATTEMPTS.run(db, vec![dialect::rows(attempts)?]).await?;
     }
     Ok(())
 }

@@ -144,6 +144,10 @@ pub async fn update_user(
         row.password_hash = Set(Some(password.hash));
         row.sessions_valid_from = Set(password.sessions_valid_from);
     }
+    // What was begun before does not hold again when the user is enabled again.
+    if let Some(disabled_at) = changed.disabled_at {
+        row.sessions_valid_from = Set(disabled_at.max(changed.updated_at));
+    }
     row.update(db).await?;
     Ok(())
 }

@@ -9,6 +9,7 @@ use super::time::DateTime;
 use crate::app::AuditFilter as Filter;
 use crate::domain::audit as domain;
 use crate::domain::id::{ApplicationId, ProjectId};
+use crate::domain::input;
 use crate::error::{Error, Result};
 
 /// A row of the audit log.
@@ -129,10 +130,10 @@ impl TryFrom<AuditLogFilter> for Filter {
                 .application_id
                 .map(|id| ApplicationId::parse(&id))
                 .transpose()?,
-            entity_type: filter.entity_type,
+            entity_type: input::search("entityType", filter.entity_type)?,
             entity_id: filter.entity_id.map(|id| uuid("entity", &id)).transpose()?,
             actor_id: filter.actor_id.map(|id| uuid("actor", &id)).transpose()?,
-            action: filter.action,
+            action: input::search("action", filter.action)?,
             since: filter.since.map(Into::into),
             until: filter.until.map(Into::into),
         })

@@ -80,3 +80,14 @@ pub(super) fn page(ctx: &Context<'_>, paging: Paging) -> Result<PageRequest> {
     }
     Ok(request)
 }
+
+/// The states that a filter names, each once.
+pub(super) fn distinct<T, U: From<T> + PartialEq>(named: Option<Vec<T>>) -> Vec<U> {
+    let mut states = Vec::new();
+    for state in named.into_iter().flatten().map(U::from) {
+        if !states.contains(&state) {
+            states.push(state);
+        }
+    }
+    states
+}

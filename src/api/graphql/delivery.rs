@@ -5,7 +5,7 @@ use async_graphql::{Context, Enum, ID, InputObject, Object};
 use super::application::Application;
 use super::backend::Backend;
 use super::connection::{Connection, OrderDirection};
-use super::context::{Paging, app, caller, loaders, page, scope};
+use super::context::{Paging, app, caller, distinct, loaders, page, scope};
 use super::error::{Fault, nullable};
 use super::loaders::AttemptsOf;
 use super::occurrence::{CallbackPayload, Occurrence};
@@ -227,7 +227,7 @@ pub(super) async fn read_deliveries(
         occurrence_id: filter.occurrence_id.map(|id| OccurrenceId::parse(&id)).transpose()?,
         trigger_id: filter.trigger_id.map(|id| TriggerId::parse(&id)).transpose()?,
         backend_id: filter.backend_id.map(|id| BackendId::parse(&id)).transpose()?,
-        statuses: filter.status.into_iter().flatten().map(Into::into).collect(),
+        statuses: distinct(filter.status),
         since: filter.since.map(Into::into),
         until: filter.until.map(Into::into),
     };

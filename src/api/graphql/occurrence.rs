@@ -4,7 +4,7 @@ use async_graphql::{Context, Enum, ID, InputObject, Object, SimpleObject};
 
 use super::application::Application;
 use super::connection::{Connection, OrderDirection};
-use super::context::{Paging, app, loaders, page, scope};
+use super::context::{Paging, app, distinct, loaders, page, scope};
 use super::delivery::Delivery;
 use super::error::{Fault, nullable};
 use super::loaders::{DeliveriesOf, LatestOf};
@@ -220,7 +220,7 @@ pub(super) async fn read_occurrences(
     let filter = Filter {
         application_id: filter.application_id.map(|id| ApplicationId::parse(&id)).transpose()?,
         trigger_id: filter.trigger_id.map(|id| TriggerId::parse(&id)).transpose()?,
-        statuses: filter.status.into_iter().flatten().map(Into::into).collect(),
+        statuses: distinct(filter.status),
         since: filter.since.map(Into::into),
         until: filter.until.map(Into::into),
     };

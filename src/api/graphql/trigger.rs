@@ -11,6 +11,7 @@ use super::time::DateTime;
 use crate::app::{CreateTrigger, TriggerFilter as Filter, TriggerSort, UpdateTrigger};
 use crate::domain::cron::Schedule;
 use crate::domain::id::{ApplicationId, TriggerId};
+use crate::domain::input;
 use crate::domain::trigger as domain;
 use crate::error::Result;
 
@@ -237,8 +238,8 @@ pub(super) async fn read_triggers(
     let filter = Filter {
         application_id: application,
         enabled: given.enabled,
-        run_key: given.run_key,
-        name_contains: given.name_contains,
+        run_key: input::search("runKey", given.run_key)?,
+        name_contains: input::search("nameContains", given.name_contains)?,
     };
     let sort =
         order.map_or_else(Default::default, |order| (order.field.into(), order.direction.into()));

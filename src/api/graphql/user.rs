@@ -8,6 +8,7 @@ use super::context::{app, caller, loaders, page};
 use super::error::{Fault, nullable};
 use super::time::DateTime;
 use crate::app::{CreateUser, UpdateUser};
+use crate::domain::access::Actor;
 use crate::domain::id::UserId;
 use crate::domain::people as domain;
 use crate::error::Result;
@@ -33,14 +34,16 @@ impl User {
         &self.0.name
     }
 
-    /// Whether the user is a system administrator, who may everything.
-    async fn administrator(&self) -> bool {
-        self.0.administrator
+    /// Whether the user is a system administrator, who may everything. Told to the user and to
+    /// administrators; none to others.
+    async fn administrator(&self, ctx: &Context<'_>) -> Option<bool> {
+        self.is_told_to(ctx).then_some(self.0.administrator)
     }
 
-    /// Since when nothing of the user holds, tokens included; none: the user may sign in.
-    async fn disabled_at(&self) -> Option<DateTime> {
-        self.0.disabled_at.map(Into::into)
+    /// Since when nothing of the user holds, tokens included; none: the user may sign in. Told to
+    /// administrators; none to others.
+    async fn disabled_at(&self, ctx: &Context<'_>) -> Option<DateTime> {
+        self.0.disabled_at.filter(|_| self.is_told_to(ctx)).map(Into::into)
     }
 
     /// When it was made.
@@ -51,6 +54,18 @@ impl User {
     /// When it was last changed.
     async fn updated_at(&self) -> DateTime {
         self.0.updated_at.into()
+    }
+}
+
+impl User {
+    /// Whether the caller is this user or an administrator. Who has just signed in has no caller
+    /// yet, and sees none but themselves.
+    fn is_told_to(&self, ctx: &Context<'_>) -> bool {
+        match caller(ctx).map(|caller| &caller.actor) {
+            Ok(Actor::User { id, administrator, .. }) => *administrator || *id == self.0.id,
+            Ok(_) => false,
+            Err(_) => true,
+        }
     }
 }
 

@@ -24,9 +24,12 @@ const KEPT: Duration = Duration::from_secs(120);
 pub(super) struct Subject(&'static str, [u8; 32]);
 
 impl Subject {
-    /// A person's account, whether or not it exists.
-    pub(super) fn account(email: &str) -> Self {
-        Self("account", Sha256::digest(email.as_bytes()).into())
+    /// A person's account, whether or not it exists, as one client tries it: one who guesses
+    /// must not lock out the person.
+    pub(super) fn account(email: &str, client: Option<IpAddr>) -> Self {
+        let client = client.map(|client| Self::client(client).1).unwrap_or_default();
+        let hasher = Sha256::new_with_prefix(client).chain_update(email.as_bytes());
+        Self("account", hasher.finalize().into())
     }
 
     /// A machine user, whether or not it exists.

@@ -59,28 +59,28 @@ impl App {
         let (username, password) = decode(credentials).ok_or_else(invalid)?;
         let known = application::machine_by_username(self.store.read(), &username).await?;
         let stored = known.as_ref().and_then(|known| known.credentials.password_hash.clone());
-        let holds = match stored {
-            Some(stored) => self.is_password(&username, password, stored).await?,
-            None => self.try_password(&username, password, None).await?,
-        };
+        let holds = self.is_password(&username, password, stored).await?;
         match known {
             Some(known) if holds => Ok(machine(known)),
             _ => Err(invalid()),
         }
     }
 
-    /// Of many calls at once with the same password one does the work.
+    /// Of many calls at once with the same password one does the work. Where nothing is stored,
+    /// also because there is no such machine user, everything takes its course all the same: time
+    /// and limits tell nobody who exists.
     async fn is_password(
         &self,
         username: &str,
         password: SecretString,
-        stored: String,
+        stored: Option<String>,
     ) -> Result<bool> {
         let known = &self.auth.known_pairs;
-        let key = known.key(username, &password, &stored);
-        let trying = self.try_password(username, password, Some(stored));
+        let key = known.key(username, &password, stored.as_deref().unwrap_or_default());
+        let trying = self.try_password(username, password, stored);
         known.pairs.try_get_with(key, trying).await.map_err(|error| match &*error {
             Error::RateLimited { reason } => Error::RateLimited { reason },
+            Error::Busy => Error::Busy,
             _ => Error::internal(error),
         })
     }

@@ -32,8 +32,9 @@ impl App {
     /// log, a failure only to the log.
     ///
     /// # Errors
-    /// `UNAUTHENTICATED`. `RATE_LIMITED` once the account, or the network address that `client`
-    /// belongs to, has used up `auth.sign_in_attempts_per_minute`, whether or not they were right.
+    /// `UNAUTHENTICATED`. `RATE_LIMITED` once the network address that `client` belongs to has used
+    /// up `auth.sign_in_attempts_per_minute`, or, where it is not known, the account has, whether
+    /// or not the attempts were right. `BUSY` when too many passwords are being checked.
     pub async fn sign_in(
         &self,
         email: &str,
@@ -46,7 +47,7 @@ impl App {
         if let Some(client) = client {
             self.auth.attempts.take(Subject::client(client), now).await?;
         }
-        self.auth.attempts.take(Subject::account(&email), now).await?;
+        self.auth.attempts.take(Subject::account(&email, client), now).await?;
         let found = match input::email("email", &email) {
             Ok(email) => people::credentials_by_email(self.store.read(), &email).await?,
             Err(_) => None,
@@ -70,7 +71,7 @@ impl App {
         password: SecretString,
         stored: String,
     ) -> Result<()> {
-        self.auth.attempts.take(Subject::account(email), self.now()).await?;
+        self.auth.attempts.take(Subject::account(email, None), self.now()).await?;
         match self.auth.hashing.verify(password, Some(stored)).await? {
             true => Ok(()),
             false => Err(wrong_password()),

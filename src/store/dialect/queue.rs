@@ -56,28 +56,30 @@ pub(in crate::store) const CLAIM: Sql = Sql {
         RETURNING a.*",
 };
 
-/// Writes work. `$1` rows.
-pub(in crate::store) const INSERT_ACTIONS: Sql = Sql {
+/// Writes deliveries of occurrences that are there; what all of an occurrence's deliveries share
+/// is taken from it. `$1` rows {id, trigger_occurrence_id, backend_id, status, execute_at,
+/// expires_at, lease_token, lease_until, created_at}.
+pub(in crate::store) const INSERT_DELIVERIES: Sql = Sql {
     sqlite: "INSERT INTO scheduled_action (id, action_type, action_config, execute_at,
             expires_at, status, trigger_id, trigger_occurrence_id, backend_id, application_id,
             lane, lease_token, lease_until, created_at, updated_at)
-        SELECT unhex(value ->> 'id'), value ->> 'action_type', nullif(value -> 'action_config', 'null'),
-            value ->> 'execute_at', value ->> 'expires_at', value ->> 'status',
-            unhex(value ->> 'trigger_id'), unhex(value ->> 'trigger_occurrence_id'),
-            unhex(value ->> 'backend_id'), unhex(value ->> 'application_id'),
-            unhex(value ->> 'lane'), unhex(value ->> 'lease_token'), value ->> 'lease_until',
-            value ->> 'created_at', value ->> 'created_at'
-        FROM json_each($1)",
+        SELECT unhex(r.value ->> 'id'), 'call_backend', o.payload, r.value ->> 'execute_at',
+            r.value ->> 'expires_at', r.value ->> 'status', o.trigger_id, o.id,
+            unhex(r.value ->> 'backend_id'), o.application_id, unhex(r.value ->> 'backend_id'),
+            unhex(r.value ->> 'lease_token'), r.value ->> 'lease_until',
+            r.value ->> 'created_at', r.value ->> 'created_at'
+        FROM json_each($1) r
+            JOIN trigger_occurrence o ON o.id = unhex(r.value ->> 'trigger_occurrence_id')",
     postgres: "INSERT INTO scheduled_action (id, action_type, action_config, execute_at,
             expires_at, status, trigger_id, trigger_occurrence_id, backend_id, application_id,
             lane, lease_token, lease_until, created_at, updated_at)
-        SELECT id, action_type, action_config, execute_at, expires_at, status, trigger_id,
-            trigger_occurrence_id, backend_id, application_id, lane, lease_token, lease_until,
-            created_at, created_at
-        FROM json_to_recordset($1::json) AS r(id uuid, action_type text, action_config jsonb,
-            execute_at timestamptz, expires_at timestamptz, status text, trigger_id uuid,
-            trigger_occurrence_id uuid, backend_id uuid, application_id uuid, lane uuid,
-            lease_token uuid, lease_until timestamptz, created_at timestamptz)",
+        SELECT r.id, 'call_backend', o.payload, r.execute_at, r.expires_at, r.status,
+            o.trigger_id, o.id, r.backend_id, o.application_id, r.backend_id, r.lease_token,
+            r.lease_until, r.created_at, r.created_at
+        FROM json_to_recordset($1::json) AS r(id uuid, trigger_occurrence_id uuid,
+                backend_id uuid, status text, execute_at timestamptz, expires_at timestamptz,
+                lease_token uuid, lease_until timestamptz, created_at timestamptz)
+            JOIN trigger_occurrence o ON o.id = r.trigger_occurrence_id",
 };
 
 /// Records what came of claimed work, where the lease still holds; whoever lost the lease
@@ -205,6 +207,31 @@ pub(in crate::store) const INSERT_LOGS: Sql = Sql {
             trigger_occurrence_id uuid, backend_id uuid, scheduled_action_id uuid,
             application_id uuid, attempt int, response_status smallint, duration_ms int,
             reason text, created_date timestamptz)",
+};
+
+/// Writes log rows of attempts; what was to be done is taken from the work. `$1` rows
+/// {scheduled_action_id, status, error_message, attempt, response_status, duration_ms, reason,
+/// created_date}.
+pub(in crate::store) const LOG_ATTEMPTS: Sql = Sql {
+    sqlite: "INSERT INTO trigger_log (trigger_on, action_type, action_config, status,
+            error_message, trigger_id, trigger_occurrence_id, backend_id, scheduled_action_id,
+            application_id, attempt, response_status, duration_ms, reason, created_date)
+        SELECT 'trigger', a.action_type, a.action_config, r.value ->> 'status',
+            r.value ->> 'error_message', a.trigger_id, a.trigger_occurrence_id, a.backend_id,
+            a.id, a.application_id, r.value ->> 'attempt', r.value ->> 'response_status',
+            r.value ->> 'duration_ms', r.value ->> 'reason', r.value ->> 'created_date'
+        FROM json_each($1) r
+            JOIN scheduled_action a ON a.id = unhex(r.value ->> 'scheduled_action_id')",
+    postgres: "INSERT INTO trigger_log (trigger_on, action_type, action_config, status,
+            error_message, trigger_id, trigger_occurrence_id, backend_id, scheduled_action_id,
+            application_id, attempt, response_status, duration_ms, reason, created_date)
+        SELECT 'trigger', a.action_type, a.action_config, r.status, r.error_message, a.trigger_id,
+            a.trigger_occurrence_id, a.backend_id, a.id, a.application_id, r.attempt,
+            r.response_status, r.duration_ms, r.reason, r.created_date
+        FROM json_to_recordset($1::json) AS r(scheduled_action_id uuid, status text,
+                error_message text, attempt int, response_status smallint, duration_ms int,
+                reason text, created_date timestamptz)
+            JOIN scheduled_action a ON a.id = r.scheduled_action_id",
 };
 
 /// How much work waits, an application a row.

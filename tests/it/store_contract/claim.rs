@@ -245,9 +245,22 @@ async fn a_delivery_may_be_held_from_birth() {
     delivery.status = ActionStatus::Processing;
     let held = [(delivery.clone(), Some(lease(at(0))))];
     let tx = store.begin().await.unwrap();
+    executor::insert_occurrences(&*tx, &[occurrence]).await.unwrap();
     executor::insert_deliveries(&*tx, &held).await.unwrap();
     executor::insert_deliveries(&*tx, &[]).await.unwrap();
     tx.commit_unaudited().await.unwrap();
     assert_eq!(world.claim(at(1000)).await, []);
     assert_eq!(world.reread(&delivery).await, delivery);
+}
+
+#[tokio::test]
+async fn deliveries_of_an_occurrence_that_is_not_there_are_refused() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    let backend = world.backend("backend").await;
+    let trigger = world.trigger("trigger", None).await;
+    let occurrence = world.new_occurrence(&trigger, at(0));
+    let delivery = super::world::new_delivery(&occurrence, backend.id);
+    let tx = store.begin().await.unwrap();
+    assert!(executor::insert_deliveries(&*tx, &[(delivery, None)]).await.is_err());
 }
