@@ -56,7 +56,7 @@ pub async fn drain(source: &Source) -> Result<Vec<Line>> {
     seed::waiting(&app, &made[0], i64::try_from(DELIVERIES / shape.backends)?).await?;
     analyze(&app.store).await?;
     let meter = Meter::start(&[&app.store]).await?;
-    let running = Running::start(&[app.clone()]);
+    let running = Running::start(std::slice::from_ref(&app));
     receiver.wait_for(DELIVERIES, LONGEST).await?;
     running.end().await;
     let mut own = meter.stop(DELIVERIES).await?;
@@ -154,7 +154,7 @@ async fn each_second(source: &Source, shape: Shape) -> Result<Figures> {
     seed::seed(&app, &receiver, shape, ("* * * * * *", due)).await?;
     analyze(&app.store).await?;
     let each = shape.applications * shape.triggers;
-    let running = Running::start(&[app.clone()]);
+    let running = Running::start(std::slice::from_ref(&app));
     receiver.wait_for(each * WARM_UP, LONGEST).await?;
     let meter = Meter::start(&[&app.store]).await?;
     receiver.wait_for(each * (WARM_UP + SECONDS), LONGEST).await?;

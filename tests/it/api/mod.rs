@@ -4,4 +4,5 @@ mod journey;
 mod live;
 mod metrics;
 mod paging;
+mod readme;
 mod refusals;

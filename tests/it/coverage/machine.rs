@@ -7,7 +7,6 @@ use super::{audit, everything};
 use crate::client::{Answer, REQUEST_ID};
 use crate::served::{Role, Served};
 
-#[derive(Clone)]
 struct Endpoint {
     method: &'static str,
     /// As the OpenAPI document has it.
@@ -26,58 +25,12 @@ struct Endpoint {
 }
 
 fn endpoints() -> Vec<Endpoint> {
-    let new = json!({
-        "name": "three", "callbackUrl": "http://127.0.0.1:9/", "applicationId": "$application",
-    });
-    let register = Endpoint {
-        method: "post",
-        path: "/api/machine/register-backend",
-        id: "",
-        body: new,
-        by: Role::Machine,
-        status: 201,
-        action: Some("backend.register"),
-        forbids: &[Role::Member],
-        hides: Some("$application"),
-    };
-    let heartbeat = |status, action| Endpoint {
-        path: "/api/machine/heartbeat",
-        body: json!({ "backendId": "$backend" }),
-        status,
-        action,
-        hides: Some("$backend"),
-        method: "post",
-        id: "",
-        by: Role::Machine,
-        forbids: &[Role::Member],
-    };
-    let get = |path, id: &'static str, forbids| Endpoint {
-        method: "get",
-        path,
-        id,
-        body: Value::Null,
-        by: Role::Machine,
-        status: 200,
-        action: None,
-        forbids,
-        hides: (!id.is_empty()).then_some(id),
-    };
     vec![
-        register.clone(),
-        Endpoint {
-            status: 200,
-            body: json!({
-                "name": "one", "callbackUrl": "http://127.0.0.1:9/", "applicationId": "$application",
-            }),
-            ..register
-        },
+        register("three", 201),
+        register("one", 200),
         // A heartbeat that only moves the time is no change; one that revives is.
-        heartbeat(200, None),
-        Endpoint {
-            body: json!({ "backendId": "$failingBackend" }),
-            ..heartbeat(200, Some("backend.activate"))
-        }
-        .hiding("$failingBackend"),
+        heartbeat("$backend", None),
+        heartbeat("$failingBackend", Some("backend.activate")),
         get("/api/machine/check", "", &[Role::Member, Role::Owner]),
         get("/api/machine/application/{id}/tenants", "$application", &[]),
         get("/api/machine/applications/{id}/tenants", "$application", &[]),
@@ -86,15 +39,48 @@ fn endpoints() -> Vec<Endpoint> {
             path: "/api/machine/backends/{id}",
             id: "$backend",
             status: 204,
-            action: Some("backend.delete"),
-            ..heartbeat(204, None)
+            ..heartbeat("$backend", Some("backend.delete"))
         },
     ]
 }
 
-impl Endpoint {
-    fn hiding(self, id: &'static str) -> Self {
-        Self { hides: Some(id), ..self }
+fn register(name: &str, status: u16) -> Endpoint {
+    let callback_url = "http://127.0.0.1:9/";
+    Endpoint {
+        method: "post",
+        path: "/api/machine/register-backend",
+        id: "",
+        body: json!({
+            "name": name, "callbackUrl": callback_url, "applicationId": "$application",
+        }),
+        by: Role::Machine,
+        status,
+        action: Some("backend.register"),
+        forbids: &[Role::Member],
+        hides: Some("$application"),
+    }
+}
+
+fn heartbeat(backend: &'static str, action: Option<&'static str>) -> Endpoint {
+    Endpoint {
+        path: "/api/machine/heartbeat",
+        body: json!({ "backendId": backend }),
+        action,
+        hides: Some(backend),
+        ..register("", 200)
+    }
+}
+
+fn get(path: &'static str, id: &'static str, forbids: &'static [Role]) -> Endpoint {
+    Endpoint {
+        method: "get",
+        path,
+        id,
+        body: Value::Null,
+        action: None,
+        forbids,
+        hides: (!id.is_empty()).then_some(id),
+        ..register("", 200)
     }
 }
 
