@@ -130,7 +130,8 @@ async fn token(config: Config, email: Option<String>) -> Result<()> {
          or name the right database with PFY_DATABASE_URL or --config"
     );
     let (email, token) = app.recovery_token(email.as_deref()).await?;
-    println!("A new token of {email} in {database}: {}", token.expose_secret());
+    println!("A new token was made for {email} in {database}.");
+    println!("Its token, shown this once: {}", token.expose_secret());
     Ok(())
 }
 

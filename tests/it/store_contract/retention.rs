@@ -21,7 +21,7 @@ async fn ended_occurrences_go_when_their_time_is_up_with_their_deliveries() {
         (Delivered, Some(999), false),
         (Delivered, Some(1000), true),
         (Skipped, Some(999), false),
-        (Cancelled, Some(999), false),
+        (Cancelled, Some(499), false),
         (Failed, Some(499), false),
         (Failed, Some(500), true),
         (PartiallyDelivered, Some(499), false),
