@@ -216,7 +216,7 @@ impl App {
     }
 
     /// What an expression means and when it is due next, or the error that saving it would
-    /// give. Refused: a count outside 1 to [`PREVIEW_MAX`].
+    /// give. Refused: a count outside 1 to 100.
     pub fn cron_preview(
         &self,
         expression: &str,

@@ -182,7 +182,7 @@ impl From<Error> for Problem {
 }
 
 impl IntoResponse for Problem {
-    /// The status alone; [`render`] writes the document.
+    /// The status alone; `render` writes the document.
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();
         response.extensions_mut().insert(self);
