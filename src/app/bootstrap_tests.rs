@@ -90,7 +90,7 @@ async fn a_process_with_another_zone_does_not_start_and_learns_what_to_do() {
     let other = app.beside(KEY, "Europe/Amsterdam", &[]).await;
     let error = other.bootstrap().await.unwrap_err();
     assert_eq!((error.code(), error.field()), ("TIME_ZONE_MISMATCH", Some("cron.time_zone")));
-    for word in ["set cron.time_zone to UTC", "config set-zone Europe/Amsterdam"] {
+    for word in ["set cron.time_zone to UTC", "set-time-zone Europe/Amsterdam"] {
         assert!(error.to_string().contains(word), "{error}");
     }
 }

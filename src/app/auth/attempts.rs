@@ -24,12 +24,16 @@ const KEPT: Duration = Duration::from_secs(120);
 pub(super) struct Subject(&'static str, [u8; 32]);
 
 impl Subject {
-    /// A person's account, whether or not it exists, as one client tries it: one who guesses
-    /// must not lock out the person.
-    pub(super) fn account(email: &str, client: Option<IpAddr>) -> Self {
+    /// A person's account, whether or not it exists.
+    pub(super) fn account(email: &str) -> Self {
+        Self("account", Sha256::digest(email.as_bytes()).into())
+    }
+
+    /// A person's account as one client tries it: one who guesses must not lock out the person.
+    pub(super) fn account_from(email: &str, client: Option<IpAddr>) -> Self {
         let client = client.map(|client| Self::client(client).1).unwrap_or_default();
         let hasher = Sha256::new_with_prefix(client).chain_update(email.as_bytes());
-        Self("account", hasher.finalize().into())
+        Self("account from", hasher.finalize().into())
     }
 
     /// A machine user, whether or not it exists.
@@ -67,9 +71,18 @@ impl Attempts {
     /// # Errors
     /// `RATE_LIMITED` when this minute's attempts are used up.
     pub(super) async fn take(&self, subject: Subject, now: DateTime<Utc>) -> Result<()> {
+        self.take_of(self.per_minute, subject, now).await
+    }
+
+    /// [`Self::take`] of ten times as many: for what many clients do together.
+    pub(super) async fn take_of_many(&self, subject: Subject, now: DateTime<Utc>) -> Result<()> {
+        self.take_of(self.per_minute.saturating_mul(10), subject, now).await
+    }
+
+    async fn take_of(&self, most: u32, subject: Subject, now: DateTime<Utc>) -> Result<()> {
         let minute = now.timestamp().div_euclid(60);
         let counter = self.counters.get_with((subject, minute), async { Arc::default() }).await;
-        let counted = |made: u32| (made < self.per_minute).then_some(made + 1);
+        let counted = |made: u32| (made < most).then_some(made + 1);
         match counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted) {
             Ok(_) => Ok(()),
             Err(_) => {

@@ -33,8 +33,8 @@ impl App {
     ///
     /// # Errors
     /// `UNAUTHENTICATED`. `RATE_LIMITED` once the network address that `client` belongs to has used
-    /// up `auth.sign_in_attempts_per_minute`, or, where it is not known, the account has, whether
-    /// or not the attempts were right. `BUSY` when too many passwords are being checked.
+    /// up `auth.sign_in_attempts_per_minute`, for this account or in all, or all addresses together
+    /// ten times as many for this account, whether or not the attempts were right. `BUSY` when too many passwords are being checked.
     pub async fn sign_in(
         &self,
         email: &str,
@@ -47,7 +47,8 @@ impl App {
         if let Some(client) = client {
             self.auth.attempts.take(Subject::client(client), now).await?;
         }
-        self.auth.attempts.take(Subject::account(&email, client), now).await?;
+        self.auth.attempts.take(Subject::account_from(&email, client), now).await?;
+        self.auth.attempts.take_of_many(Subject::account(&email), now).await?;
         let found = match input::email("email", &email) {
             Ok(email) => people::credentials_by_email(self.store.read(), &email).await?,
             Err(_) => None,
@@ -71,7 +72,7 @@ impl App {
         password: SecretString,
         stored: String,
     ) -> Result<()> {
-        self.auth.attempts.take(Subject::account(email, None), self.now()).await?;
+        self.auth.attempts.take(Subject::account_from(email, None), self.now()).await?;
         match self.auth.hashing.verify(password, Some(stored)).await? {
             true => Ok(()),
             false => Err(wrong_password()),

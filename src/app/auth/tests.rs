@@ -295,8 +295,16 @@ async fn attempts_are_limited_by_account_and_by_address_and_come_back_with_the_m
         app.sign_in(email, wrong, client, None).await.unwrap_err().code()
     };
     assert_eq!(try_in("ada@example.com", "192.0.2.1").await, "UNAUTHENTICATED");
-    assert_eq!(try_in("ADA@example.com", "192.0.2.2").await, "UNAUTHENTICATED");
-    assert_eq!(try_in("ada@example.com", "192.0.2.3").await, "RATE_LIMITED");
+    assert_eq!(try_in("ADA@example.com", "192.0.2.1").await, "UNAUTHENTICATED");
+    assert_eq!(try_in("ada@example.com", "192.0.2.1").await, "RATE_LIMITED");
+    for client in 2..=10 {
+        let client = format!("192.0.2.{client}");
+        for _ in 0..2 {
+            let told = try_in("ada@example.com", &client).await;
+            assert_eq!(told, "UNAUTHENTICATED", "one who guesses does not lock out the person");
+        }
+    }
+    assert_eq!(try_in("ada@example.com", "192.0.2.11").await, "RATE_LIMITED", "but many do");
     assert_eq!(try_in("a@example.com", "2001:db8::1").await, "UNAUTHENTICATED");
     assert_eq!(try_in("b@example.com", "2001:db8::2").await, "UNAUTHENTICATED");
     assert_eq!(try_in("c@example.com", "2001:db8::3").await, "RATE_LIMITED");

@@ -26,9 +26,9 @@ fn without_a_secret_key_its_file_stands_next_to_the_sqlite_file() {
             other => panic!("{url}: {other:?}"),
         }
     }
-    for url in ["sqlite::memory:", "sqlite://x.db?mode=memory"] {
-        let config = from_environment(&[("PFY_DATABASE_URL", url)]).unwrap();
-        assert!(matches!(config.secret_key_source(), SecretKeySource::Ephemeral), "{url}");
+    for url in ["sqlite::memory:", "sqlite://x.db?mode=memory", "sqlite://x.db?mode=ro"] {
+        let refused = from_environment(&[("PFY_DATABASE_URL", url)]).unwrap_err();
+        assert!(refused.to_string().contains("a file that can be written"), "{url}: {refused}");
     }
 }
 

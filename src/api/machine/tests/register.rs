@@ -147,7 +147,12 @@ async fn a_value_that_does_not_fit_is_named() {
         let problem = api.register(body.clone()).await.problem(422, "INVALID");
         assert_eq!(problem["field"], field, "{body}");
     }
-    for url in [json!(null), json!(""), json!("ftp://127.0.0.1/"), json!("http://u:p@127.0.0.1/")] {
+    for missing in [json!(null), json!(" ")] {
+        let body = json!({ "name": "w", "callbackUrl": missing });
+        let problem = api.register(body).await.problem(422, "INVALID");
+        assert_eq!(problem["detail"], "callbackUrl is required");
+    }
+    for url in [json!("ftp://127.0.0.1/"), json!("http://u:p@127.0.0.1/")] {
         let body = json!({ "name": "w", "callbackUrl": url });
         let problem = api.register(body).await.problem(422, "CALLBACK_URL_INVALID");
         assert_eq!(problem["field"], "callbackUrl");
