@@ -108,10 +108,13 @@ impl Executor {
             let idle = reaped == 0 && pass.triggers == 0 && waiting == 0 && claimed == 0;
             report.reaped += reaped;
             report.occurrences += pass.occurrences;
+            let mut done = Vec::new();
             while let Some(work) = self.lanes.next(self.app.now()) {
-                let done = self.perform(work).await;
-                report.attempts += usize::from(done.attempt.is_some());
-                self.finish(&[done]).await?;
+                done.push(self.perform(work).await);
+            }
+            report.attempts += done.iter().filter(|done| done.attempt.is_some()).count();
+            if !done.is_empty() {
+                self.finish(&done).await?;
             }
             if idle {
                 return Ok(report);

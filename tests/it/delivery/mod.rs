@@ -2,6 +2,7 @@
 
 mod attempts;
 mod budget;
+mod cost;
 mod fan_out;
 mod hand_over;
 mod ledger;

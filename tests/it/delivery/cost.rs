@@ -1,0 +1,38 @@
+//! What delivering costs the database, in counts that no noise can touch.
+
+use std::collections::HashSet;
+
+use trigger_manager::domain::id::TriggerId;
+use trigger_manager::domain::trigger::Trigger;
+use trigger_manager::store::trigger;
+
+use crate::app::TestApp;
+
+const DUE: usize = 10_000;
+
+#[tokio::test]
+async fn ten_thousand_deliveries_cost_a_fixed_number_of_statements_and_commits_a_batch() {
+    let t = TestApp::new().await;
+    let backend = t.register("a").await;
+    let first = t.trigger("0 0 * * * *").await;
+    let tx = t.app.store.begin().await.unwrap();
+    for _ in 1..DUE {
+        let another = Trigger { id: TriggerId::new(), ..first.clone() };
+        trigger::insert(&*tx, &another).await.unwrap();
+    }
+    tx.commit_unaudited().await.unwrap();
+    t.advance(3600);
+    t.heartbeat(&[backend.id]).await;
+    let traffic = t.app.store.traffic();
+    let (statements, commits) = (traffic.statements(), traffic.commits());
+    let report = t.run().await;
+    assert_eq!((report.occurrences, report.attempts), (DUE, DUE));
+    let ids: HashSet<_> =
+        t.receiver.received().iter().map(|r| r.header("webhook-id").to_owned()).collect();
+    assert_eq!((t.receiver.received().len(), ids.len()), (DUE, DUE));
+    // Of 500: a pass. Of 250, as much as one backend's lane takes: a claim and a finish.
+    let commits = traffic.commits() - commits;
+    assert_eq!(commits, (DUE / 500 + DUE / 250 + DUE / 250) as u64);
+    let statements = traffic.statements() - statements;
+    assert!(statements <= (DUE / 20) as u64, "{statements} statements");
+}
