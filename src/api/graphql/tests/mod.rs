@@ -4,7 +4,9 @@ mod documents;
 mod errors;
 mod guards;
 mod history;
+
 mod http;
+mod library;
 mod schema;
 mod server;
 mod socket;
