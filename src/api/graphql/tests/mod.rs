@@ -4,7 +4,6 @@ mod documents;
 mod errors;
 mod guards;
 mod history;
-
 mod http;
 mod library;
 mod schema;
