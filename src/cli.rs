@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,6 +12,8 @@ use crate::app::App;
 use crate::config::Config;
 use crate::domain::audit::Caller;
 use crate::domain::cron::Zone;
+use crate::line::stand_in::StandIn;
+use crate::pg_source::SqlArgs;
 use crate::serve::{self, Server};
 use crate::{api, demo, telemetry};
 
@@ -27,14 +30,36 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serve the API, execute, or both, as run_mode says. The default.
-    Serve,
-    /// Show it all at work: a sample project with triggers and a backend, in a temporary folder.
+    #[command(flatten)]
+    Configured(Configured),
+    /// Show it all at work: a sample project with triggers, rules and a backend, in a temporary
+    /// folder.
     Demo,
-    /// Bring the database's schema up to date and end.
-    Migrate,
     /// Print the GraphQL schema.
     Schema,
+    /// Events from the tables of another PostgreSQL database.
+    PgSource {
+        #[command(subcommand)]
+        command: PgSource,
+    },
+    /// Stand in for the LINE platform: take messages and print them, to try rules without an account.
+    LineStandIn {
+        /// Where to listen.
+        #[arg(long, default_value = "127.0.0.1:9100")]
+        addr: SocketAddr,
+        /// The channel access token that it takes.
+        #[arg(long, default_value = "try-out-token")]
+        token: String,
+    },
+}
+
+/// Commands that read the configuration.
+#[derive(Subcommand)]
+enum Configured {
+    /// Serve the API, execute, or both, as run_mode says. The default.
+    Serve,
+    /// Bring the database's schema up to date and end.
+    Migrate,
     /// Print the effective configuration, without its secrets.
     Config,
     /// Ask a running process, the one that this configuration describes, whether it is healthy.
@@ -52,26 +77,37 @@ enum Command {
     },
 }
 
+#[derive(Subcommand)]
+enum PgSource {
+    Sql(Box<SqlArgs>),
+}
+
 /// Runs the program.
 pub async fn run(cli: Cli) -> Result<()> {
-    let command = cli.command.unwrap_or(Command::Serve);
-    if let Command::Schema = command {
-        print!("{}", api::graphql::sdl());
-        return Ok(());
-    }
-    if let Command::Demo = command {
-        return demo::run().await;
-    }
-    let config = Config::from_process(cli.config.as_deref())?;
-    match command {
-        Command::Config => print!("{}", config.to_yaml_redacted()),
-        Command::Check => serve::check(&config).await?,
-        Command::Migrate => migrate(&config).await?,
-        Command::Token { email } => token(config, email).await?,
-        Command::SetTimeZone { zone } => set_time_zone(config, &zone).await?,
-        Command::Serve | Command::Schema | Command::Demo => server(config).await?,
+    match cli.command.unwrap_or(Command::Configured(Configured::Serve)) {
+        Command::Configured(command) => {
+            configured(command, Config::from_process(cli.config.as_deref())?).await?;
+        }
+        Command::Demo => demo::run().await?,
+        Command::Schema => print!("{}", api::graphql::sdl()),
+        Command::PgSource { command: PgSource::Sql(args) } => print!("{}", args.sql()?),
+        Command::LineStandIn { addr, token } => line_stand_in(addr, token).await?,
     }
     Ok(())
+}
+
+async fn configured(command: Configured, config: Config) -> Result<()> {
+    match command {
+        Configured::Serve => server(config).await,
+        Configured::Config => {
+            print!("{}", config.to_yaml_redacted());
+            Ok(())
+        }
+        Configured::Check => serve::check(&config).await,
+        Configured::Migrate => migrate(&config).await,
+        Configured::Token { email } => token(config, email).await,
+        Configured::SetTimeZone { zone } => set_time_zone(config, &zone).await,
+    }
 }
 
 async fn server(config: Config) -> Result<()> {
@@ -101,6 +137,35 @@ async fn bootstrap(app: &App) -> Result<()> {
         println!("Its token, shown this once: {}", token.expose_secret());
     }
     Ok(())
+}
+
+/// Prints each message that is pushed, until Ctrl-C.
+async fn line_stand_in(addr: SocketAddr, token: String) -> Result<()> {
+    let stand_in = StandIn::start_on(addr, [token.clone()]).await;
+    let stand_in = stand_in.with_context(|| format!("can't listen on {addr}"))?;
+    println!("A stand-in of the LINE platform listens at {}.", stand_in.base_url());
+    println!("It takes the channel access token {token}. Ctrl-C ends it.");
+    tokio::select! {
+        () = print_messages(&stand_in) => Ok(()),
+        done = ended() => done,
+    }
+}
+
+/// Prints the messages that a stand-in accepts, as they come.
+pub(crate) async fn print_messages(stand_in: &StandIn) {
+    let mut shown = 0;
+    loop {
+        stand_in.until_accepted(shown + 1).await;
+        for message in stand_in.accepted().into_iter().skip(shown) {
+            shown += 1;
+            let texts: Vec<_> = message
+                .messages
+                .iter()
+                .map(|one| one["text"].as_str().unwrap_or("(no text)"))
+                .collect();
+            println!("  LINE message to {}: {}", message.to, texts.join(" | "));
+        }
+    }
 }
 
 /// Waits for Ctrl-C or SIGTERM.

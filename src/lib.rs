@@ -1,6 +1,7 @@
 //! A server for cron triggers that are delivered to registered backends. `docs/ARCHITECTURE.md` is
 //! the map.
 
+pub mod actions;
 pub mod api;
 pub mod app;
 pub mod cli;
@@ -11,9 +12,14 @@ pub mod domain;
 pub mod egress;
 pub mod error;
 pub mod executor;
+pub mod line;
 mod listen;
 pub mod monitor;
+mod outbox;
+pub mod pg_source;
+pub mod rules;
 pub mod secrets;
 pub mod serve;
+pub mod sources;
 pub mod store;
 pub mod telemetry;

@@ -22,7 +22,7 @@ use crate::executor::{Executor, driver};
 use crate::listen::serve;
 use crate::secrets::SecretKey;
 use crate::store::{Options, Store};
-use crate::{api, monitor};
+use crate::{api, monitor, outbox};
 
 /// How much of a backend's answer is read.
 const RESPONSE_MAX: usize = 64 * 1024;
@@ -114,6 +114,7 @@ impl Server {
             tracing::info!(executor = %executor.id(), "this process executes");
             tasks.spawn(driver::run(executor, stop.clone()));
             tasks.spawn(hear(app.clone(), stop.clone()));
+            tasks.spawn(outbox::run(app.clone(), stop.clone()));
         }
         let grace = app.config.shutdown.grace;
         Ok(Self { http_addr, metrics_addr, stop, grace, tasks })

@@ -11,6 +11,7 @@ mod m20260101_000002_applications;
 mod m20260101_000003_triggers;
 mod m20260101_000004_queue;
 mod m20260101_000005_records;
+mod m20260101_000006_rules;
 
 /// The list of changes, oldest first.
 #[derive(Debug)]
@@ -25,6 +26,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20260101_000003_triggers::Migration),
             Box::new(m20260101_000004_queue::Migration),
             Box::new(m20260101_000005_records::Migration),
+            Box::new(m20260101_000006_rules::Migration),
         ]
     }
 }

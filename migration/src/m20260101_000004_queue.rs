@@ -25,10 +25,28 @@ impl MigrationTrait for Migration {
                  ON scheduled_action (user_id, trigger_rule_id) WHERE user_id IS NOT NULL",
                 "CREATE INDEX idx_scheduled_action_occurrence \
                  ON scheduled_action (trigger_occurrence_id) WHERE trigger_occurrence_id IS NOT NULL",
+                "CREATE INDEX idx_scheduled_action_subject \
+                 ON scheduled_action (line_oa_id, subject) WHERE subject IS NOT NULL",
+                "CREATE INDEX idx_scheduled_action_rule \
+                 ON scheduled_action (trigger_rule_id, id) WHERE trigger_rule_id IS NOT NULL",
+                "CREATE INDEX idx_scheduled_action_parent \
+                 ON scheduled_action (parent_id) WHERE parent_id IS NOT NULL",
+                // What is no delivery of a trigger, as it is listed and swept.
+                "CREATE INDEX idx_scheduled_action_own \
+                 ON scheduled_action (id) WHERE trigger_id IS NULL",
                 "CREATE UNIQUE INDEX uq_scheduled_action_dedupe \
                  ON scheduled_action (dedupe) WHERE dedupe IS NOT NULL",
                 "CREATE INDEX idx_trigger_log_rule \
                  ON trigger_log (trigger_rule_id, created_date DESC) WHERE trigger_rule_id IS NOT NULL",
+                "CREATE INDEX idx_trigger_log_line_oa \
+                 ON trigger_log (line_oa_id, id) WHERE line_oa_id IS NOT NULL",
+                "CREATE INDEX idx_trigger_log_user \
+                 ON trigger_log (user_id, id) WHERE user_id IS NOT NULL",
+                "CREATE INDEX idx_trigger_log_event \
+                 ON trigger_log (event_id) WHERE event_id IS NOT NULL",
+                // These are not kept as long as the others.
+                "CREATE INDEX idx_trigger_log_held_back \
+                 ON trigger_log (id) WHERE status = 'held_back'",
                 "CREATE INDEX idx_trigger_log_action \
                  ON trigger_log (scheduled_action_id) WHERE scheduled_action_id IS NOT NULL",
             ],
@@ -50,6 +68,7 @@ fn scheduled_action() -> TableCreateStatement {
         .col(string("action_type"))
         .col(json_binary("action_config"))
         .col(json_binary_null("source_config"))
+        .col(string_null("source_type"))
         .col(timestamp_with_time_zone("execute_at"))
         .col(timestamp_with_time_zone_null("expires_at"))
         .col(timestamp_with_time_zone_null("executed_at"))
@@ -68,6 +87,9 @@ fn scheduled_action() -> TableCreateStatement {
         .col(uuid_null("lease_token"))
         .col(timestamp_with_time_zone_null("lease_until"))
         .col(string_null("dedupe"))
+        .col(uuid_null("parent_id"))
+        .col(uuid_null("event_id"))
+        .col(string_null("subject"))
         .col(text_null("last_error"))
         .col(timestamp_with_time_zone("created_at"))
         .col(timestamp_with_time_zone("updated_at"))
@@ -98,6 +120,8 @@ fn trigger_log() -> TableCreateStatement {
         .col(small_integer_null("response_status"))
         .col(integer_null("duration_ms"))
         .col(string_null("reason"))
+        .col(timestamp_with_time_zone_null("held_until"))
+        .col(string_null("platform_request_id"))
         .col(timestamp_with_time_zone("created_date"))
         .to_owned()
 }

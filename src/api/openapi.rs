@@ -17,7 +17,9 @@ use axum::middleware::map_response;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use utoipa::openapi::path::{Operation, ParameterIn};
-use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityRequirement, SecurityScheme,
+};
 use utoipa::openapi::{
     Components, ContentBuilder, InfoBuilder, License, OpenApi, Ref, RefOr, ResponseBuilder,
 };
@@ -37,13 +39,20 @@ const SECURITY: [(HeaderName, &str); 4] = [
     (REFERRER_POLICY, "no-referrer"),
 ];
 
-const DESCRIPTION: &str = "What backends ask of the Trigger Manager.\n\n\
+const DESCRIPTION: &str = "What backends and other services ask of the Trigger Manager.\n\n\
     A backend registers with its callback URL and keeps sending heartbeats; when a trigger of its \
-    application is due, the server POSTs to that URL.\n\n\
+    application is due, the server POSTs to that URL. Services send events, which meet the trigger \
+    rules of a LINE OA, and queue resumes of workflows.\n\n\
     Names in answers are camelCase. In requests snake_case is read too, and fields that are not \
     known are passed over. Times are RFC 3339 in UTC. Every error is a problem document \
     (RFC 9457) with a stable `code`: 400 means that the request can't be read, 422 that a value \
-    does not fit. A body has at most 64 KiB.";
+    does not fit. A body has at most 64 KiB where nothing else is said.";
+
+/// The security scheme of the LINE platform's webhook, whose caller has no account here.
+pub(super) const LINE_SIGNATURE: &str = "lineSignature";
+
+/// What only callers with an account are answered.
+const OF_ACCOUNTS: [u16; 3] = [403, 415, 429];
 
 /// What every operation may answer.
 const ANY: [(u16, &str, &str); 5] = [
@@ -70,7 +79,7 @@ const VALUES: [(u16, &str, &str); 1] = [(
 
 /// What an operation that reads a body may answer besides.
 const BODY: [(u16, &str, &str); 2] = [
-    (413, "TooLarge", "The body has more than 64 KiB."),
+    (413, "TooLarge", "The body has more bytes than `detail` says, 64 KiB for most endpoints."),
     (415, "UnsupportedMediaType", "The body is not sent as application/json."),
 ];
 
@@ -132,14 +141,23 @@ fn describe_security(components: &mut Components) {
             "userToken".to_owned(),
             scheme(HttpAuthScheme::Bearer, "A personal access token, `pfy_…`, or a session's JWT."),
         ),
+        (
+            LINE_SIGNATURE.to_owned(),
+            RefOr::T(SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::with_description(
+                "x-line-signature",
+                "base64 of the HMAC-SHA256 of the raw body, keyed with the channel secret.",
+            )))),
+        ),
     ]);
 }
 
 fn complete(operation: &mut Operation) {
     let schemes = ["machineToken", "machineBasic", "userToken"];
     let none: [&str; 0] = [];
-    operation.security =
-        Some(schemes.into_iter().map(|name| SecurityRequirement::new(name, none)).collect());
+    let by_account = operation.security.is_none();
+    operation.security.get_or_insert_with(|| {
+        schemes.into_iter().map(|name| SecurityRequirement::new(name, none)).collect()
+    });
     let has_body = operation.request_body.is_some();
     let parameters = operation.parameters.as_deref().unwrap_or_default();
     let has_query = parameters.iter().any(|parameter| {
@@ -151,6 +169,7 @@ fn complete(operation: &mut Operation) {
         .chain(INPUT.iter().filter(|_| has_input))
         .chain(VALUES.iter().filter(|_| has_body || has_query))
         .chain(BODY.iter().filter(|_| has_body));
+    let shared = shared.filter(|(status, ..)| by_account || !OF_ACCOUNTS.contains(status));
     for (status, name, _) in shared {
         let reference = Ref::new(format!("#/components/responses/{name}"));
         operation.responses.responses.entry(status.to_string()).or_insert(RefOr::Ref(reference));

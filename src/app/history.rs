@@ -161,8 +161,9 @@ impl App {
         let application =
             self.writable_application(&*tx, &caller.actor, before.application_id).await?;
         let all = Scope::Everything;
-        gone(trigger::find_for_update(&tx, all, before.trigger_id).await, "trigger")?;
-        gone(application::backend(&*tx, all, before.backend_id).await, "backend")?;
+        let of = |what| (what, "delivery");
+        gone(trigger::find_for_update(&tx, all, before.trigger_id).await, of("trigger"))?;
+        gone(application::backend(&*tx, all, before.backend_id).await, of("backend"))?;
         let expires_at = now + self.retry_policy().max_age;
         if !delivery::requeue(&*tx, &before, now, expires_at).await? {
             return Err(Error::conflict("id", not_ended(&before)));
@@ -184,13 +185,13 @@ impl App {
     }
 }
 
-/// Turns "not found" into a conflict: the delivery is there, what it needs is not.
-fn gone<T>(found: Result<T>, what: &str) -> Result<()> {
+/// Turns "not found" into a conflict: the delivery or other work is there, what it needs is not.
+pub(super) fn gone<T>(found: Result<T>, (what, of): (&str, &str)) -> Result<()> {
     match found {
         Ok(_) => Ok(()),
         Err(Error::NotFound { .. }) => Err(Error::conflict(
             "id",
-            format!("the {what} of this delivery was deleted, so it can't be retried"),
+            format!("the {what} of this {of} was deleted, so it can't be retried"),
         )),
         Err(error) => Err(error),
     }

@@ -21,11 +21,12 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::App;
 use crate::domain::access::Scope;
 use crate::domain::delivery::Delivery;
-use crate::domain::id::ApplicationId;
+use crate::domain::id::{ApplicationId, LineOaId};
 use crate::domain::trigger::Occurrence;
+use crate::domain::trigger_log::TriggerLog;
 use crate::error::Result;
 use crate::store::log::{self, Entry};
-use crate::store::{Store, application, delivery, trigger};
+use crate::store::{Store, application, delivery, line, trigger, trigger_log};
 
 /// How many numbers before the last one may still appear.
 const LOOK_BACK: i64 = 500;
@@ -150,10 +151,28 @@ impl Tail {
     }
 }
 
-/// What happens in one application from now on.
+/// What can be watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watched {
+    /// The occurrences of an application, and their deliveries.
+    Application(ApplicationId),
+    /// What the rules of a LINE OA, and workflow services for its users, caused.
+    LineOa(LineOaId),
+}
+
+impl Watched {
+    fn concerns(self, row: &Entry) -> bool {
+        match self {
+            Self::Application(id) => row.occurrence_id.is_some() && row.application_id == Some(id),
+            Self::LineOa(id) => row.line_oa_id == Some(id),
+        }
+    }
+}
+
+/// What happens from now on in what is watched.
 pub struct Watch {
     receiver: broadcast::Receiver<Batch>,
-    application: ApplicationId,
+    watched: Watched,
 }
 
 impl Watch {
@@ -163,7 +182,7 @@ impl Watch {
         loop {
             match self.receiver.recv().await {
                 Ok(batch) => {
-                    let own = batch.iter().filter(|row| row.application_id == self.application);
+                    let own = batch.iter().filter(|row| self.watched.concerns(row));
                     let own: Vec<_> = own.copied().collect();
                     if !own.is_empty() {
                         return Some(own);
@@ -177,15 +196,19 @@ impl Watch {
 }
 
 impl App {
-    /// Watches an application in `scope`. What is recorded after the call returns is told.
-    pub async fn watch(&self, scope: Scope, application: ApplicationId) -> Result<Watch> {
-        self.may_watch(scope, application).await?;
-        Ok(Watch { receiver: self.live.subscribe().await?, application })
+    /// Watches something in `scope`. What is recorded after the call returns is told.
+    pub async fn watch(&self, scope: Scope, watched: Watched) -> Result<Watch> {
+        self.may_watch(scope, watched).await?;
+        Ok(Watch { receiver: self.live.subscribe().await?, watched })
     }
 
-    /// Checks that the application is in `scope`: `NOT_FOUND` otherwise.
-    pub async fn may_watch(&self, scope: Scope, application: ApplicationId) -> Result<()> {
-        application::find(self.store.read(), scope, application).await.map(|_| ())
+    /// Checks that it is in `scope`: `NOT_FOUND` otherwise. Machine users see no LINE OA.
+    pub async fn may_watch(&self, scope: Scope, watched: Watched) -> Result<()> {
+        let db = self.store.read();
+        match watched {
+            Watched::Application(id) => application::find(db, scope, id).await.map(|_| ()),
+            Watched::LineOa(id) => line::shown(db, scope, id).await.map(|_| ()),
+        }
     }
 
     /// The occurrences of `entries` that `scope` lets see, each once, in the entries' order.
@@ -194,7 +217,7 @@ impl App {
         scope: Scope,
         entries: &[Entry],
     ) -> Result<Vec<Occurrence>> {
-        let ids = distinct(entries.iter().map(|entry| entry.occurrence_id));
+        let ids = distinct(entries.iter().filter_map(|entry| entry.occurrence_id));
         let mut rows = trigger::occurrences_by_ids(self.store.read(), scope, &ids).await?;
         rows.sort_by_key(|row| ids.iter().position(|id| *id == row.id));
         Ok(rows)
@@ -206,12 +229,20 @@ impl App {
         scope: Scope,
         entries: &[Entry],
     ) -> Result<Vec<Delivery>> {
-        let ids = distinct(entries.iter().filter_map(|entry| entry.delivery_id));
+        let ids = distinct(entries.iter().filter_map(|entry| entry.action_id));
         if ids.is_empty() {
             return Ok(Vec::new());
         }
         let mut rows = delivery::by_ids(self.store.read(), scope, &ids).await?;
         rows.sort_by_key(|row| ids.iter().position(|id| *id == row.id));
+        Ok(rows)
+    }
+
+    /// The rows of the log that `entries` tell of and `scope` lets see, in their order.
+    pub async fn watched_logs(&self, scope: Scope, entries: &[Entry]) -> Result<Vec<TriggerLog>> {
+        let ids: Vec<_> = entries.iter().map(|entry| entry.id).collect();
+        let mut rows = trigger_log::find_all(self.store.read(), scope, &ids).await?;
+        rows.sort_by_key(|row| row.id);
         Ok(rows)
     }
 }
@@ -229,9 +260,10 @@ mod tests {
     fn rows(ids: &[i64]) -> Vec<Entry> {
         let row = |id: &i64| Entry {
             id: *id,
-            application_id: ApplicationId::new(),
-            occurrence_id: OccurrenceId::new(),
-            delivery_id: None,
+            application_id: Some(ApplicationId::new()),
+            line_oa_id: None,
+            occurrence_id: Some(OccurrenceId::new()),
+            action_id: None,
         };
         ids.iter().map(row).collect()
     }
@@ -247,6 +279,24 @@ mod tests {
         assert_eq!(numbers(&tail.fresh(rows(&[9, 10, 11, 12, 13]))), [11, 12]);
         assert!(tail.fresh(rows(&[9, 10, 11, 12, 13])).is_empty());
         assert_eq!(tail.last, 13);
+    }
+
+    #[test]
+    fn who_watches_is_told_of_the_own_application_or_line_oa_only() {
+        let (application, line_oa) = (ApplicationId::new(), LineOaId::new());
+        let mut of_rule = rows(&[1]).remove(0);
+        (of_rule.application_id, of_rule.line_oa_id) = (Some(application), Some(line_oa));
+        of_rule.occurrence_id = None;
+        let of_trigger = Entry { application_id: Some(application), ..rows(&[2]).remove(0) };
+        let (by_application, by_line_oa) =
+            (Watched::Application(application), Watched::LineOa(line_oa));
+        assert_eq!(
+            (by_application.concerns(&of_rule), by_line_oa.concerns(&of_rule)),
+            (false, true)
+        );
+        assert!(by_application.concerns(&of_trigger) && !by_line_oa.concerns(&of_trigger));
+        assert!(!Watched::LineOa(LineOaId::new()).concerns(&of_rule));
+        assert!(!Watched::Application(ApplicationId::new()).concerns(&of_trigger));
     }
 
     #[test]

@@ -6,14 +6,19 @@
 
 mod access;
 mod application;
+mod audience;
 mod auth;
 mod backend;
 mod batch;
 mod bootstrap;
+mod catalog;
 mod change;
+mod event;
 mod health;
 mod heartbeat;
 mod history;
+mod line_oa;
+mod line_user;
 mod live;
 mod machine;
 mod machine_user;
@@ -21,6 +26,10 @@ mod member;
 #[cfg(test)]
 mod people_tests;
 mod project;
+mod resume;
+mod rule;
+mod rule_history;
+mod scheduled_action;
 mod tenant;
 #[cfg(test)]
 mod test_app;
@@ -28,6 +37,8 @@ mod token;
 mod trigger;
 mod user;
 mod wake;
+mod webhook;
+mod workflow;
 
 use chrono::{DateTime, Duration, Utc};
 use tokio_util::sync::CancellationToken;
@@ -39,27 +50,44 @@ use crate::domain::fan_out::RetryPolicy;
 use crate::domain::window::Limits;
 use crate::egress::Egress;
 use crate::error::{Error, Result};
+use crate::line::LineClient;
 use crate::secrets::{Cipher, SecretKey, SessionSigner};
 use crate::store::Store;
 use crate::telemetry::Metrics;
 
+pub use crate::store::audience::{Filter as AudienceFilter, Sort as AudienceSort};
+pub use crate::store::line::UserFilter as LineUserFilter;
 pub use crate::store::log::Entry as LogEntry;
+pub use crate::store::rule::{Filter as TriggerRuleFilter, Sort as TriggerRuleSort};
 pub use crate::store::trigger::{Filter as TriggerFilter, Sort as TriggerSort};
 pub use application::{CreateApplication, UpdateApplication};
+pub use audience::{CreateAudience, MEMBERS_MAX, UpdateAudience};
 pub use auth::SignedIn;
 pub use backend::{BACKENDS_MAX, RegisterBackend, Registration};
 pub use bootstrap::Bootstrap;
+pub use catalog::{Catalog, CatalogAction, CatalogSource, catalog};
+pub use event::{EVENTS_MAX, EventWords, NewEvent, ReceivedEvents, RefusedEvents};
 pub use heartbeat::HeartbeatOf;
 pub use history::{AuditFilter, DeliveryFilter, ExecutorStatus, OccurrenceFilter};
-pub use live::{Live, Watch};
+pub use line_oa::{CreateLineOa, LineCredentials, UpdateLineOa};
+pub use live::{Live, Watch, Watched};
 pub use machine::MachineIdentity;
 pub use machine_user::{CreateMachineUser, UpdateMachineUser};
 pub use member::{AddProjectMember, UserRef};
 pub use project::{CreateProject, UpdateProject};
+pub use resume::ScheduleResume;
+pub use rule::{
+    CreateTriggerRule, DryRun, RuleToTest, SampleEvent, TestedAction, TestedGate,
+    UpdateTriggerRule, timetable,
+};
+pub use rule_history::{CycleFilter, EventFilter, TriggerLogFilter};
+pub use scheduled_action::ScheduledActionFilter;
 pub use tenant::{CreateTenant, UpdateTenant};
 pub use trigger::{CreateTrigger, CronPreview, PreviewedOccurrence, UpdateTrigger};
 pub use user::{CreateUser, UpdateUser};
 pub use wake::Wake;
+pub use webhook::IncomingWebhook;
+pub use workflow::{CreateWorkflow, UpdateWorkflow};
 
 /// The parts that all use cases share. One a process.
 pub struct App {
@@ -73,6 +101,8 @@ pub struct App {
     pub zone: Zone,
     /// Everything outbound.
     pub egress: Egress,
+    /// Calls of the LINE platform.
+    pub line: LineClient,
     /// Encrypts what must be readable again.
     pub cipher: Cipher,
     /// Signs sessions.
@@ -113,6 +143,7 @@ impl App {
             live: Live::new(parts.store.clone()),
             cipher: Cipher::new(&parts.key),
             sessions: SessionSigner::new(&parts.key)?,
+            line: LineClient::new(parts.egress.clone(), &parts.config.line)?,
             metrics: Metrics::new().map_err(Error::internal)?,
             auth: auth::Auth::new(&parts.config.auth)?,
             store: parts.store,

@@ -12,7 +12,7 @@ use crate::domain::input;
 use crate::domain::page::{Page, PageRequest};
 use crate::domain::people::{Project, ProjectMember};
 use crate::error::{Error, Result};
-use crate::store::{Hold, application, people};
+use crate::store::{Hold, application, line, people};
 
 /// What a new project is made of.
 #[derive(Debug, Clone)]
@@ -99,8 +99,8 @@ impl App {
         Ok(after)
     }
 
-    /// Deletes a project with its applications, their ledger and queued work. Owners only. The
-    /// audit row says how much went.
+    /// Deletes a project with its applications and LINE OAs, their ledger and queued work. Owners
+    /// only. The audit row says how much went.
     ///
     /// # Errors
     /// `NOT_FOUND`; `FORBIDDEN`.
@@ -111,6 +111,7 @@ impl App {
         let applications = application::hold_all_of(&tx, id).await?;
         let ids: Vec<ApplicationId> = applications.iter().map(|found| found.id).collect();
         let contents = application::contents(&*tx, &ids).await?;
+        let line_oas = line::hold_all_of(&tx, id).await?;
         for id in ids {
             application::delete(&*tx, id).await?;
         }
@@ -119,6 +120,7 @@ impl App {
         if let Some(before) = &mut deleted.before {
             before["applications"] = json!(applications);
             before["contents"] = json!(contents);
+            before["lineOas"] = json!(line_oas);
         }
         tx.commit(caller, self.now(), &[deleted]).await?;
         Ok(before)

@@ -52,6 +52,15 @@ impl DatabaseUrl {
         Ok(Self { engine, text: SecretString::from(text) })
     }
 
+    /// Takes what [`DatabaseUrl::parse`] takes for PostgreSQL.
+    pub(super) fn parse_postgres(text: &str) -> Parsed<Self> {
+        let right = "write postgres://USER:PASSWORD@HOST/DATABASE";
+        match Self::parse(text) {
+            Ok(url) if url.engine == Engine::Postgres => Ok(url),
+            _ => Err(format!("is no address of a PostgreSQL database; {right}")),
+        }
+    }
+
     /// Which engine it is.
     pub fn engine(&self) -> Engine {
         self.engine

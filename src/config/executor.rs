@@ -13,7 +13,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
 /// What a lease must have left after a call has run out of time, to write down its outcome.
-const LEASE_MARGIN: Duration = Duration::from_secs(5);
+pub(super) const LEASE_MARGIN: Duration = Duration::from_secs(5);
 
 /// Schedules and the executor's metrics.
 #[derive(Debug, Clone, Serialize)]
@@ -164,7 +164,14 @@ pub struct RetentionConfig {
     /// Failed, expired and cancelled work.
     #[serde(serialize_with = "show::forever")]
     pub failed: Option<Duration>,
-    /// Rows of the trigger log.
+    /// Events that were evaluated; as long are their ids known, so that the same one sent again does
+    /// nothing.
+    #[serde(serialize_with = "show::forever")]
+    pub events: Option<Duration>,
+    /// Rows of the trigger log that say what was held back.
+    #[serde(serialize_with = "show::forever")]
+    pub held_back: Option<Duration>,
+    /// All other rows of the trigger log.
     #[serde(serialize_with = "show::forever")]
     pub log: Option<Duration>,
     /// Rows of the audit log.
@@ -183,6 +190,8 @@ impl RetentionConfig {
         Ok(Self {
             delivered: keep("retention.delivered")?,
             failed: keep("retention.failed")?,
+            events: keep("retention.events")?,
+            held_back: keep("retention.held_back")?,
             log: keep("retention.log")?,
             audit: keep("retention.audit")?,
             batch: r.number("retention.batch", 1..=100_000)?,

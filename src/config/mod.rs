@@ -13,7 +13,10 @@ mod database_url;
 mod error;
 mod executor;
 mod layers;
+mod line;
+mod pg_source;
 mod reader;
+mod rules;
 mod server;
 mod show;
 #[cfg(test)]
@@ -35,6 +38,9 @@ pub use self::{
     database_url::{DatabaseUrl, Engine},
     error::{ConfigError, Problem},
     executor::{CallbacksConfig, CronConfig, DispatchConfig, RetentionConfig, RetryConfig},
+    line::LineConfig,
+    pg_source::PgSourceConfig,
+    rules::RulesConfig,
     server::{CorsConfig, DatabaseConfig, GraphqlConfig, LogConfig, LogFormat, ShutdownConfig},
 };
 use self::{
@@ -73,6 +79,12 @@ pub struct Config {
     pub dispatch: DispatchConfig,
     /// Which addresses callbacks may have.
     pub callbacks: CallbacksConfig,
+    /// Calls of the LINE platform.
+    pub line: LineConfig,
+    /// Trigger rules.
+    pub rules: RulesConfig,
+    /// Another database that events come from.
+    pub pg_source: PgSourceConfig,
     /// How long what has happened is kept.
     pub retention: RetentionConfig,
     /// Sign-in.
@@ -217,6 +229,9 @@ impl Config {
             cron: CronConfig::read(r)?,
             dispatch: DispatchConfig::read(r)?,
             callbacks: CallbacksConfig::read(r)?,
+            line: LineConfig::read(r)?,
+            rules: RulesConfig::read(r)?,
+            pg_source: PgSourceConfig::read(r)?,
             retention: RetentionConfig::read(r)?,
             auth: AuthConfig::read(r)?,
             graphql: GraphqlConfig::read(r)?,
@@ -235,6 +250,7 @@ impl Config {
             );
         }
         self.dispatch.check_together(r);
+        self.line.check_together(&self.dispatch, r);
         self.auth.jwt.check_together(r);
     }
 }

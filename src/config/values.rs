@@ -36,7 +36,14 @@ pub(super) fn time_zone(text: &str) -> Parsed<Zone> {
 }
 
 pub(super) fn public_url(text: &str) -> Parsed<Url> {
-    let right = "write the address that clients use, such as https://triggers.example.com";
+    plain_url(text, "write the address that clients use, such as https://triggers.example.com")
+}
+
+pub(super) fn api_base(text: &str) -> Parsed<Url> {
+    plain_url(text, "write where the API's paths start, such as https://api.line.me")
+}
+
+fn plain_url(text: &str, right: &str) -> Parsed<Url> {
     let url = Url::parse(text).map_err(|_| format!("is no URL; {right}"))?;
     let plain = url.query().is_none() && url.fragment().is_none() && !has_user(&url);
     if matches!(url.scheme(), "http" | "https") && plain {

@@ -86,7 +86,19 @@ ids! {
     /// An occurrence's id.
     OccurrenceId = "occurrence";
     /// A scheduled action's id; of a delivery also its `webhook-id`.
-    ScheduledActionId = "delivery";
+    ScheduledActionId = "scheduled action";
+    /// A LINE Official Account's id (ours, not the channel's).
+    LineOaId = "LINE OA";
+    /// An audience's id.
+    AudienceId = "audience";
+    /// A workflow's id.
+    WorkflowId = "workflow";
+    /// A trigger rule's id.
+    TriggerRuleId = "trigger rule";
+    /// A stored event's id (ours; the sender's stands beside it).
+    EventId = "event";
+    /// A cycle's id: a `scheduled_trigger_execution` row.
+    CycleId = "cycle";
     /// An audit row's id.
     AuditLogId = "audit log";
     /// An executor's id, new at each start of a process.

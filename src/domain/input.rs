@@ -58,7 +58,7 @@ pub fn email(field: &'static str, text: &str) -> Result<String> {
     Err(Error::invalid(field, format!("{field} must be an e-mail address such as ada@example.com")))
 }
 
-fn bounded(field: &'static str, text: &str, max: usize) -> Result<String> {
+pub(super) fn bounded(field: &'static str, text: &str, max: usize) -> Result<String> {
     let length = text.chars().count();
     if length > max {
         let reason = format!("{field} must have at most {max} characters, it has {length}");

@@ -5,14 +5,24 @@
 
 pub mod access;
 pub mod application;
+pub mod attributes;
+pub mod audience;
 pub mod audit;
 pub mod cron;
+pub mod cycle;
 pub mod delivery;
+pub mod event;
 pub mod executor;
 pub mod fan_out;
 pub mod id;
 pub mod input;
+pub mod keys;
+pub mod line;
 pub mod page;
 pub mod people;
+pub mod rule;
+pub mod scheduled_action;
 pub mod trigger;
+pub mod trigger_log;
 pub mod window;
+pub mod workflow;

@@ -55,16 +55,26 @@ pub struct Evaluation {
 /// start, nothing is due and the window stays.
 pub fn evaluate(
     trigger: &Trigger,
+    schedule: (&Schedule, &Zone),
+    now: DateTime<Utc>,
+    limits: &Limits,
+) -> Evaluation {
+    evaluate_from((trigger.evaluated_at, trigger.catch_up), schedule, now, limits)
+}
+
+/// Evaluates any schedule that was evaluated up to a time, as [`evaluate`] does.
+pub fn evaluate_from(
+    (since, catch_up): (DateTime<Utc>, CatchUp),
     (schedule, zone): (&Schedule, &Zone),
     now: DateTime<Utc>,
     limits: &Limits,
 ) -> Evaluation {
-    let due: Vec<_> = schedule.between(zone, trigger.evaluated_at, now).take(COUNTED_MAX).collect();
+    let due: Vec<_> = schedule.between(zone, since, now).take(COUNTED_MAX).collect();
     let evaluated_at = match due.last() {
         Some(last) if due.len() == COUNTED_MAX => *last,
-        _ => now.max(trigger.evaluated_at),
+        _ => now.max(since),
     };
-    let (fire, skipped) = sort_out(&due, trigger.catch_up, now, limits);
+    let (fire, skipped) = sort_out(&due, catch_up, now, limits);
     let next_fire_at = schedule.next(zone, evaluated_at);
     Evaluation { fire, skipped, evaluated_at, next_fire_at }
 }

@@ -1,4 +1,6 @@
-//! One attempt: what is sent, and what came of it.
+//! One attempt: what is sent or done, and what came of it.
+
+use std::time::Duration as Span;
 
 use bytes::Bytes;
 use chrono::{DateTime, Duration, Utc};
@@ -6,12 +8,16 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::Executor;
+use super::effect::Effect;
+use super::job::{Job, Place};
 use super::lanes::{Held, Work};
 use super::target::{Callback, Target};
 use super::verdict::{self, Attempted};
-use crate::domain::delivery::Delivery;
-use crate::domain::id::BackendId;
+use crate::app::span;
+use crate::domain::line::LineCall;
+use crate::domain::scheduled_action::ScheduledAction;
 use crate::egress::{Outgoing, sign};
+use crate::line::{ChannelAccess, Outcome};
 use crate::store::executor::{Claimed, Finished};
 
 /// Work that has ended, to be recorded.
@@ -20,6 +26,8 @@ pub(super) struct Done {
     pub finished: Finished,
     /// The attempt, unless none was made.
     pub attempt: Option<Attempted>,
+    /// What it changes in our own database.
+    pub effect: Option<Effect>,
     /// When its attempt began.
     pub began: DateTime<Utc>,
     pub at: DateTime<Utc>,
@@ -31,42 +39,42 @@ const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature
 const ATTEMPT: HeaderName = HeaderName::from_static("x-trigger-attempt");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
+/// What an attempt showed, and what it changes.
+type Ended = (Option<Attempted>, Finished, Option<Effect>);
+
 impl Executor {
     /// Performs what a lane gave out and frees its slot: an attempt, or, when none may start,
     /// what is to be recorded instead.
     pub(super) async fn perform(&self, work: Work) -> Done {
         let began = self.clock().now();
-        let Work { claimed, target, start_before } = work;
-        let delivery = &claimed.delivery;
-        let target = self.target(delivery.backend_id, target, began).await;
-        let number = delivery.retry_count.saturating_add(1);
-        let (attempt, finished) = match self.without_attempt(&claimed, &target, start_before) {
-            Some(finished) => (None, finished),
-            None => {
-                let attempt = match &target {
-                    Target::Ready(callback) => self.send(delivery, callback, began).await,
-                    Target::Unusable(reason) => unsent(number, "refused", reason.to_string()),
-                    Target::Inactive | Target::Gone => unsent(number, "unsendable", String::new()),
-                };
-                let (at, policy) = (self.clock().now(), (&self.policy(), self.jitter()));
-                let finished = verdict::after_attempt(&claimed, &attempt, at, policy);
-                (Some(attempt), finished)
-            }
-        };
+        let Work { claimed, job, target, start_before } = work;
+        let action = &claimed.action;
+        let target = self.target(action, job.place(), target, began).await;
+        let (attempt, finished, effect) =
+            match self.without_attempt(&claimed, &target, start_before) {
+                Some(finished) => (None, finished, None),
+                None => self.attempt(&claimed, &job, &target, began).await,
+            };
         let answered = attempt.as_ref().map(|attempt| attempt.answered);
-        self.lanes.done(delivery.backend_id, delivery.application_id, answered);
-        Done { claimed, finished, attempt, began, at: self.clock().now() }
+        self.lanes.done(action.lane, action.group(), answered);
+        Done { claimed, finished, attempt, effect, began, at: self.clock().now() }
     }
 
-    /// Where the delivery goes now: what was held for a while may have another address by now.
-    async fn target(&self, backend: BackendId, held: Held, now: DateTime<Utc>) -> Target {
-        if now - held.known_at < Duration::seconds(1) {
+    /// Where the work leads now: what was held for a while may have another address by now.
+    async fn target(
+        &self,
+        action: &ScheduledAction,
+        place: Place,
+        held: Held,
+        now: DateTime<Utc>,
+    ) -> Target {
+        if place == Place::Here || now - held.known_at < Duration::seconds(1) {
             return held.target;
         }
-        match self.targets.fresh(&self.app, backend, now).await {
+        match self.targets.fresh(&self.app, place, now).await {
             Ok(target) => {
                 if !target.is_same_place(&held.target) {
-                    self.lanes.moved(backend);
+                    self.lanes.moved(action.lane);
                 }
                 target
             }
@@ -83,42 +91,114 @@ impl Executor {
         start_before: DateTime<Utc>,
     ) -> Option<Finished> {
         let (now, policy) = (self.clock().now(), self.policy());
-        let delivery = &claimed.delivery;
+        let action = &claimed.action;
         if let Target::Gone = target {
             return Some(verdict::cancelled(claimed, now));
         }
-        if verdict::attempts_are_used_up(delivery, delivery.retry_count, &policy)
-            || verdict::is_over(delivery, now)
+        if verdict::attempts_are_used_up(action, action.retry_count, &policy)
+            || verdict::is_over(action, now)
         {
             return Some(verdict::given_up(claimed, now));
         }
         if start_before <= now {
             return Some(verdict::given_back(claimed));
         }
-        let reason = "the backend is inactive; it is called when it is back";
-        matches!(target, Target::Inactive)
-            .then(|| verdict::postponed(claimed, reason, now, (&policy, self.jitter())))
+        let (reason, not_before) = match target {
+            Target::Inactive => ("the backend is inactive; it is called when it is back", now),
+            Target::Backends(backends) if backends.is_empty() => {
+                ("the application has no active backend", now)
+            }
+            Target::Paused(until, reason) => (&**reason, *until),
+            _ => return None,
+        };
+        let policy = (&policy, self.jitter());
+        Some(verdict::postponed(claimed, (reason, not_before), now, policy))
+    }
+
+    async fn attempt(
+        &self,
+        claimed: &Claimed,
+        job: &Job,
+        target: &Target,
+        began: DateTime<Utc>,
+    ) -> Ended {
+        let action = &claimed.action;
+        let number = action.retry_count.saturating_add(1);
+        if number == 1 {
+            self.app.metrics.late(began - action.execute_at);
+        }
+        let attempted = match (job, target) {
+            (Job::Address(_), Target::Backends(backends)) => {
+                let effect = Effect::Address(backends.to_vec());
+                return (None, verdict::given_back(claimed), Some(effect));
+            }
+            (Job::Store(effect), _) => {
+                let finished = verdict::done(claimed, number, began);
+                return (
+                    Some(succeeded_here(number)),
+                    finished,
+                    Some(Effect::Action(effect.clone())),
+                );
+            }
+            (Job::Call { body, .. }, Target::Ready(callback)) => {
+                self.send(action, callback, body, began).await
+            }
+            (Job::Line { call, .. }, Target::Line(channel)) => {
+                return self.call_line(claimed, (channel, call), number).await;
+            }
+            (_, Target::Unusable(reason)) => unsent(number, "refused", reason.to_string()),
+            (Job::Broken(reason), _) => {
+                let reason = format!("the action can't be read: {reason}");
+                Attempted { hopeless: true, ..unsent(number, "unreadable", reason) }
+            }
+            _ => unsent(number, "unsendable", String::new()),
+        };
+        let finished = self.verdict(claimed, &attempted);
+        (Some(attempted), finished, None)
+    }
+
+    fn verdict(&self, claimed: &Claimed, attempted: &Attempted) -> Finished {
+        let (at, policy) = (self.clock().now(), (&self.policy(), self.jitter()));
+        verdict::after_attempt(claimed, attempted, at, policy)
+    }
+
+    /// A call of the LINE platform. Its retry key is the action's id, on every attempt. An answer
+    /// that concerns the whole channel pauses it.
+    async fn call_line(
+        &self,
+        claimed: &Claimed,
+        (channel, call): (&ChannelAccess, &LineCall),
+        number: i32,
+    ) -> Ended {
+        let line = &self.app.config.line;
+        let answer = self.app.line.call(channel, call, claimed.action.id.0).await;
+        let (pause, reason) = match answer.outcome {
+            Outcome::MonthlyLimit => (Some(span(line.monthly_limit_pause)), "monthly_limit"),
+            Outcome::Unauthorized => (Some(span(line.unauthorized_pause)), "unauthorized"),
+            _ => (None, ""),
+        };
+        let attempted = Attempted::of_line(number, answer, pause);
+        let finished = self.verdict(claimed, &attempted);
+        let effect = pause.map(|pause| {
+            let until = self.clock().now() + pause;
+            Effect::Pause { line_oa: channel.line_oa_id, until, reason }
+        });
+        (Some(attempted), finished, effect)
     }
 
     async fn send(
         &self,
-        delivery: &Delivery,
+        action: &ScheduledAction,
         callback: &Callback,
+        body: &Bytes,
         now: DateTime<Utc>,
     ) -> Attempted {
-        let number = delivery.retry_count.saturating_add(1);
-        if number == 1 {
-            self.app.metrics.late(now - delivery.execute_at);
-        }
-        let body = match serde_json::to_vec(&delivery.payload) {
-            Ok(body) => Bytes::from(body),
-            Err(error) => return unsent(number, "unsendable", error.to_string()),
-        };
-        let headers = match headers(delivery, callback, (number, now), &body) {
+        let number = action.retry_count.saturating_add(1);
+        let headers = match headers(action, callback, (number, now), body) {
             Ok(headers) => headers,
             Err(error) => return unsent(number, "unsendable", error.to_string()),
         };
-        let url = callback.url.clone();
+        let (url, body) = (callback.url.clone(), body.clone());
         let sent = self
             .app
             .egress
@@ -131,16 +211,23 @@ impl Executor {
 /// An attempt that ended before anything was sent: the address is refused by now, the secrets
 /// can't be read, or the request can't be made.
 fn unsent(number: i32, reason: &'static str, error: String) -> Attempted {
+    Attempted { success: false, reason: Some(reason), error: Some(error), ..succeeded_here(number) }
+}
+
+/// An attempt that asked nobody.
+fn succeeded_here(number: i32) -> Attempted {
     Attempted {
         number,
-        success: false,
+        success: true,
         response_status: None,
-        duration: std::time::Duration::ZERO,
-        reason: Some(reason),
-        error: Some(error),
+        duration: Span::ZERO,
+        reason: None,
+        error: None,
         retry_after: None,
         gone: false,
+        hopeless: false,
         answered: true,
+        platform_request_id: None,
     }
 }
 
@@ -148,12 +235,12 @@ fn unsent(number: i32, reason: &'static str, error: String) -> Attempted {
 /// number, and a W3C trace context. Only number, time, signature and trace differ between
 /// attempts.
 fn headers(
-    delivery: &Delivery,
+    action: &ScheduledAction,
     callback: &Callback,
     (number, now): (i32, DateTime<Utc>),
     body: &[u8],
 ) -> Result<HeaderMap, http::header::InvalidHeaderValue> {
-    let id = delivery.id.to_string();
+    let id = action.id.to_string();
     let timestamp = now.timestamp();
     let signature = sign(&callback.secret, &id, timestamp, body);
     let mut headers = HeaderMap::with_capacity(8);
@@ -163,12 +250,12 @@ fn headers(
     headers.insert(WEBHOOK_TIMESTAMP, timestamp.into());
     headers.insert(WEBHOOK_SIGNATURE, HeaderValue::from_str(&signature)?);
     headers.insert(ATTEMPT, number.into());
-    headers.insert(TRACEPARENT, HeaderValue::from_str(&traceparent(delivery))?);
+    headers.insert(TRACEPARENT, HeaderValue::from_str(&traceparent(action))?);
     Ok(headers)
 }
 
-/// A trace a delivery, a span an attempt.
-fn traceparent(delivery: &Delivery) -> String {
+/// A trace a piece of work, a span an attempt.
+fn traceparent(action: &ScheduledAction) -> String {
     let span: u64 = rand::random_range(1..=u64::MAX);
-    format!("00-{}-{span:016x}-01", delivery.id.0.simple())
+    format!("00-{}-{span:016x}-01", action.id.0.simple())
 }

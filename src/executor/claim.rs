@@ -1,4 +1,4 @@
-//! Claiming: due deliveries come under a lease and into the lanes.
+//! Claiming: due work comes under a lease and into the lanes.
 
 use std::collections::HashSet;
 use std::sync::PoisonError;
@@ -7,12 +7,14 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::Executor;
+use super::job::Job;
 use super::lanes::{Held, Work};
+use super::target::Target;
 use crate::error::Result;
 use crate::store::executor::{self, Claim, Claimed};
 
 impl Executor {
-    /// Claims up to `limit` due deliveries of backends that do not hold enough already. Answers
+    /// Claims up to `limit` pieces of due work of lanes that do not hold enough already. Answers
     /// how many. After a crash they are due again when the lease ends.
     pub async fn claim(&self, now: DateTime<Utc>, limit: u64) -> Result<usize> {
         let full = self.lanes.full();
@@ -30,24 +32,25 @@ impl Executor {
     /// Lets the next claim begin after the last lane of this one; from the start if there was
     /// but one.
     fn turn(&self, claimed: &[Claimed]) {
-        let lanes = claimed.iter().map(|held| held.delivery.backend_id.0);
+        let lanes = claimed.iter().map(|held| held.action.lane);
         let (first, last) = (lanes.clone().min(), lanes.max());
         let next = if first == last { Uuid::nil() } else { last.unwrap_or_default() };
         *self.cursor.lock().unwrap_or_else(PoisonError::into_inner) = next;
     }
 
-    /// Puts claimed deliveries into the lanes.
+    /// Puts claimed work into the lanes.
     pub(super) async fn hold(&self, claimed: Vec<Claimed>, now: DateTime<Utc>) -> Result<()> {
         if claimed.is_empty() {
             return Ok(());
         }
-        let backends: HashSet<_> = claimed.iter().map(|held| held.delivery.backend_id).collect();
-        let targets = self.targets.load(&self.app, backends, now).await?;
+        let jobs: Vec<_> = claimed.iter().map(|held| Job::of(&held.action)).collect();
+        let places: HashSet<_> = jobs.iter().map(Job::place).collect();
+        let targets = self.targets.load(&self.app, &places, now).await?;
         let start_before = now + self.start_within();
-        let work = claimed.into_iter().filter_map(|claimed| {
-            let target = targets.get(&claimed.delivery.backend_id)?.clone();
+        let work = claimed.into_iter().zip(jobs).map(|(claimed, job)| {
+            let target = targets.get(&job.place()).cloned().unwrap_or(Target::Gone);
             let target = Held { target, known_at: now };
-            Some(Work { claimed, target, start_before })
+            Work { claimed, job, target, start_before }
         });
         self.lanes.push(work);
         Ok(())

@@ -177,6 +177,8 @@ impl Driver {
         if is_due(due.waiting_at) {
             did += executor.fan_out_waiting(now).await?;
         }
+        let taken = executor.take_rules(now, &due).await?;
+        did += taken.events + taken.cycles;
         if is_due(due.action_at) && executor.lanes.startable() <= self.batch() {
             did += executor.claim(now, self.batch() as u64).await?;
         }
@@ -194,8 +196,7 @@ impl Driver {
     fn until(&self, due: NextDue, asked: DateTime<Utc>, blocked: bool) -> Duration {
         let longest = self.executor.app.config.cron.trigger_check_interval;
         let longest = if blocked { BLOCKED.min(longest) } else { longest };
-        let next = [due.trigger_at, due.action_at, due.waiting_at];
-        let next = next.into_iter().flatten().filter(|at| *at > asked).min();
+        let next = due.times().into_iter().flatten().filter(|at| *at > asked).min();
         let wait = next.map(|next| (next - self.executor.clock().now()).to_std());
         wait.map_or(longest, |wait| wait.unwrap_or_default().min(longest))
     }
@@ -268,8 +269,14 @@ impl Driver {
         for work in executor.lanes.drain() {
             let finished = super::verdict::given_back(&work.claimed);
             let at = executor.clock().now();
-            let _ =
-                done.send(Done { claimed: work.claimed, finished, attempt: None, began: at, at });
+            let _ = done.send(Done {
+                claimed: work.claimed,
+                finished,
+                attempt: None,
+                effect: None,
+                began: at,
+                at,
+            });
         }
         drop(done);
         workers.close();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Executor;
 use super::attempt::Done;
+use super::effect;
 use super::gone::deactivate;
 use crate::domain::audit::Caller;
 use crate::domain::delivery::ActionStatus;
@@ -11,15 +12,16 @@ use crate::domain::id::ApplicationId;
 use crate::domain::trigger::OccurrenceStatus;
 use crate::error::Result;
 use crate::store::executor;
-use crate::store::executor::{NewAttempt, Settled};
+use crate::store::executor::Settled;
+use crate::store::log::{self, NewAttempt};
 use crate::telemetry::DispatchStatus;
 
 /// What a finish recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FinishReport {
-    /// Deliveries recorded.
+    /// Pieces of work recorded.
     pub recorded: usize,
-    /// Deliveries whose lease had ended: somebody else has them, and nothing was recorded of them
+    /// Pieces of work whose lease had ended: somebody else has them, and nothing was recorded of them
     /// but the attempt.
     pub fenced: usize,
     /// Occurrences that ended.
@@ -41,11 +43,13 @@ impl Executor {
                 ActionStatus::Failed | ActionStatus::Cancelled => false,
                 _ => return None,
             };
-            Some((done.claimed.delivery.occurrence_id, delivered))
+            Some((done.claimed.action.cause.occurrence_id?, delivered))
         });
         let settled = executor::settle(&*tx, ended, now).await?;
-        let attempts: Vec<_> = done.iter().filter_map(log).collect();
-        executor::log_attempts(&*tx, &attempts).await?;
+        let attempts: Vec<_> = done.iter().filter_map(row).collect();
+        log::log_attempts(&*tx, &attempts).await?;
+        let effects = ours().filter_map(|done| Some((done, done.effect.as_ref()?)));
+        effect::apply(&tx, effects, now).await?;
         let changes = deactivate(&tx, ours(), now).await?;
         match changes.is_empty() {
             true => tx.commit_unaudited().await?,
@@ -68,7 +72,8 @@ impl Executor {
         report: FinishReport,
     ) {
         let metrics = &self.app.metrics;
-        let attempts = || done.iter().filter_map(|done| done.attempt.as_ref());
+        let calls = || done.iter().filter(|done| done.claimed.action.concern.backend_id.is_some());
+        let attempts = || calls().filter_map(|done| done.attempt.as_ref());
         let successes = attempts().filter(|attempt| attempt.success).count() as u64;
         metrics.dispatched(DispatchStatus::Success, successes);
         metrics.dispatched(DispatchStatus::Error, attempts().count() as u64 - successes);
@@ -77,14 +82,20 @@ impl Executor {
         metrics.fenced(report.fenced as u64);
         let mut failed = BTreeMap::<ApplicationId, u64>::new();
         for done in ours {
-            let delivery = &done.claimed.delivery;
-            match done.finished.status {
-                ActionStatus::Completed | ActionStatus::Cancelled => {}
-                ActionStatus::Failed => *failed.entry(delivery.application_id).or_default() += 1,
-                _ => continue,
+            let (action, status) = (&done.claimed.action, done.finished.status);
+            if action.cause.trigger_id.is_none() && status != ActionStatus::Pending {
+                metrics.action_ended(&action.action_type, status.as_str());
             }
-            let took = (done.at - delivery.created_at).to_std().unwrap_or_default();
-            metrics.processed(delivery.application_id, took);
+            let Some(application) = action.concern.application_id else { continue };
+            match status {
+                ActionStatus::Failed | ActionStatus::Expired => {
+                    *failed.entry(application).or_default() += 1;
+                }
+                ActionStatus::Completed | ActionStatus::Cancelled => {}
+                ActionStatus::Pending | ActionStatus::Processing => continue,
+            }
+            let took = (done.at - action.created_at).to_std().unwrap_or_default();
+            metrics.processed(application, took);
         }
         for (application, count) in failed {
             metrics.delivery_failed(application, count);
@@ -97,16 +108,17 @@ impl Executor {
     }
 }
 
-fn log(done: &Done) -> Option<NewAttempt<'_>> {
+fn row(done: &Done) -> Option<NewAttempt<'_>> {
     let attempt = done.attempt.as_ref()?;
     Some(NewAttempt {
-        scheduled_action_id: done.claimed.delivery.id.0,
+        scheduled_action_id: done.claimed.action.id.0,
         status: if attempt.success { "success" } else { "error" },
         error_message: attempt.error.as_deref(),
         attempt: attempt.number,
         response_status: attempt.response_status,
         duration_ms: i64::try_from(attempt.duration.as_millis()).ok(),
         reason: attempt.reason,
+        platform_request_id: attempt.platform_request_id.as_deref(),
         created_date: done.at,
     })
 }

@@ -20,7 +20,8 @@ pub(super) async fn deactivate<'a>(
 ) -> Result<Vec<Change>> {
     let mut asked = BTreeMap::<BackendId, DateTime<Utc>>::new();
     for done in done.filter(|done| done.attempt.as_ref().is_some_and(|attempt| attempt.gone)) {
-        let latest = asked.entry(done.claimed.delivery.backend_id).or_insert(done.began);
+        let Some(backend) = done.claimed.action.concern.backend_id else { continue };
+        let latest = asked.entry(backend).or_insert(done.began);
         *latest = done.began.max(*latest);
     }
     let mut changes = Vec::new();

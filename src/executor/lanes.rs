@@ -1,8 +1,8 @@
-//! What this executor holds and has in flight: one lane a backend, so that a backend that hangs
-//! costs its own slots only.
+//! What this executor holds and has in flight: one lane a backend or LINE OA, so that one that
+//! hangs costs its own slots only.
 //!
-//! Lanes with work take turns. A lane gives work while its backend, its application and the
-//! executor as a whole have a free slot. A lane begins with few slots and gets more with every
+//! Lanes with work take turns. A lane gives work while it, its group (the application, or the LINE
+//! OA) and the executor as a whole have a free slot. A lane begins with few slots and gets more with every
 //! answer; a backend whose last attempt got none is on probation: a slot or two, until it
 //! answers. What a lane holds beyond its slots can't start, and does not count as held: it must
 //! not keep the executor from claiming for others.
@@ -12,9 +12,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, Utc};
 use tokio::sync::Notify;
+use uuid::Uuid;
 
+use super::job::Job;
 use super::target::Target;
-use crate::domain::id::{ApplicationId, BackendId};
 use crate::store::executor::Claimed;
 
 /// How many attempts to a backend that does not answer run at once.
@@ -43,9 +44,10 @@ pub(super) struct Held {
     pub known_at: DateTime<Utc>,
 }
 
-/// A claimed delivery and where it goes.
+/// Claimed work and where it goes.
 pub(super) struct Work {
     pub claimed: Claimed,
+    pub job: Job,
     pub target: Held,
     /// From then on it is given back rather than started.
     pub start_before: DateTime<Utc>,
@@ -60,9 +62,9 @@ pub(super) struct Lanes {
 
 #[derive(Default)]
 struct State {
-    lanes: HashMap<BackendId, Lane>,
-    turns: VecDeque<BackendId>,
-    applications: HashMap<ApplicationId, usize>,
+    lanes: HashMap<Uuid, Lane>,
+    turns: VecDeque<Uuid>,
+    groups: HashMap<Uuid, usize>,
     /// What is queued and can start soon: of each lane no more than its slots allow.
     startable: usize,
     queued: usize,
@@ -91,8 +93,8 @@ impl Lane {
 
 impl State {
     /// Changes a lane, and what is startable with it.
-    fn change<T>(&mut self, backend: BackendId, change: impl FnOnce(&mut Lane) -> T) -> Option<T> {
-        let lane = self.lanes.get_mut(&backend)?;
+    fn change<T>(&mut self, lane: Uuid, change: impl FnOnce(&mut Lane) -> T) -> Option<T> {
+        let lane = self.lanes.get_mut(&lane)?;
         let before = lane.startable();
         let answer = change(lane);
         self.startable = self.startable + lane.startable() - before;
@@ -114,12 +116,12 @@ impl Lanes {
         let mut guard = self.state();
         let state = &mut *guard;
         for work in work {
-            let backend = work.claimed.delivery.backend_id;
-            let lane = state.lanes.entry(backend).or_insert_with(|| Lane::new(&self.limits));
+            let lane_id = work.claimed.action.lane;
+            let lane = state.lanes.entry(lane_id).or_insert_with(|| Lane::new(&self.limits));
             if lane.queue.is_empty() {
-                state.turns.push_back(backend);
+                state.turns.push_back(lane_id);
             }
-            state.change(backend, |lane| lane.queue.push_back(work));
+            state.change(lane_id, |lane| lane.queue.push_back(work));
             state.queued += 1;
         }
     }
@@ -130,10 +132,10 @@ impl Lanes {
         let mut guard = self.state();
         let state = &mut *guard;
         for _ in 0..state.turns.len() {
-            let backend = state.turns.pop_front()?;
-            let work = self.take_from(state, backend, now);
-            if state.lanes.get(&backend).is_some_and(|lane| !lane.queue.is_empty()) {
-                state.turns.push_back(backend);
+            let lane_id = state.turns.pop_front()?;
+            let work = self.take_from(state, lane_id, now);
+            if state.lanes.get(&lane_id).is_some_and(|lane| !lane.queue.is_empty()) {
+                state.turns.push_back(lane_id);
             }
             let Some(work) = work else { continue };
             let low = state.startable == self.limits.low_water;
@@ -146,41 +148,41 @@ impl Lanes {
         None
     }
 
-    fn take_from(&self, state: &mut State, backend: BackendId, now: DateTime<Utc>) -> Option<Work> {
-        let lane = state.lanes.get(&backend)?;
+    fn take_from(&self, state: &mut State, lane_id: Uuid, now: DateTime<Utc>) -> Option<Work> {
+        let lane = state.lanes.get(&lane_id)?;
         let first = lane.queue.front()?;
-        let application = first.claimed.delivery.application_id;
-        let running = state.applications.get(&application).copied().unwrap_or_default();
+        let group = first.claimed.action.group();
+        let running = state.groups.get(&group).copied().unwrap_or_default();
         let free = state.in_flight < self.limits.total
             && running < self.limits.per_application
             && lane.in_flight < lane.slots;
         if !free && first.start_before > now {
             return None;
         }
-        let work = state.change(backend, |lane| {
+        let work = state.change(lane_id, |lane| {
             lane.in_flight += 1;
             lane.queue.pop_front()
         });
-        *state.applications.entry(application).or_default() += 1;
+        *state.groups.entry(group).or_default() += 1;
         state.in_flight += 1;
         state.queued -= 1;
         work.flatten()
     }
 
-    /// Work that [`Self::next`] gave out has ended. `answered`: whether the backend did, none
+    /// Work that [`Self::next`] gave out has ended. `answered`: whether the other side did, none
     /// when it was not asked.
-    pub fn done(&self, backend: BackendId, application: ApplicationId, answered: Option<bool>) {
+    pub fn done(&self, lane_id: Uuid, group: Uuid, answered: Option<bool>) {
         let mut guard = self.state();
         let state = &mut *guard;
         state.in_flight -= 1;
-        if let Some(running) = state.applications.get_mut(&application) {
+        if let Some(running) = state.groups.get_mut(&group) {
             *running -= 1;
             if *running == 0 {
-                state.applications.remove(&application);
+                state.groups.remove(&group);
             }
         }
         let most = self.limits.per_backend;
-        let over = state.change(backend, |lane| {
+        let over = state.change(lane_id, |lane| {
             lane.in_flight -= 1;
             match answered {
                 Some(true) => (lane.silent, lane.slots) = (false, (lane.slots * 2).min(most)),
@@ -190,17 +192,17 @@ impl Lanes {
             lane.in_flight == 0 && lane.queue.is_empty() && !lane.silent
         });
         if over == Some(true) {
-            state.lanes.remove(&backend);
+            state.lanes.remove(&lane_id);
         }
         if answered == Some(false) {
             self.room.notify_one();
         }
     }
 
-    /// A backend has another address: nothing is known of it.
-    pub fn moved(&self, backend: BackendId) {
+    /// A lane leads to another address: nothing is known of it.
+    pub fn moved(&self, lane_id: Uuid) {
         let slots = BEGINNING.min(self.limits.per_backend);
-        self.state().change(backend, |lane| (lane.silent, lane.slots) = (false, slots));
+        self.state().change(lane_id, |lane| (lane.silent, lane.slots) = (false, slots));
     }
 
     /// How much is held that can start soon.
@@ -213,10 +215,10 @@ impl Lanes {
         self.limits.per_backend * TURNS / 2
     }
 
-    /// How much of `backend`'s work may be taken in now.
-    pub fn room_of(&self, backend: BackendId) -> usize {
+    /// How much of a lane's work may be taken in now.
+    pub fn room_of(&self, lane_id: Uuid) -> usize {
         let state = self.state();
-        match state.lanes.get(&backend) {
+        match state.lanes.get(&lane_id) {
             None => self.limits.per_backend * TURNS,
             Some(lane) if lane.silent => {
                 PROBATION.saturating_sub(lane.queue.len() + lane.in_flight)
@@ -240,8 +242,8 @@ impl Lanes {
         self.limits.total.saturating_sub(self.in_flight())
     }
 
-    /// The backends that hold enough already.
-    pub fn full(&self) -> Vec<BackendId> {
+    /// The lanes that hold enough already.
+    pub fn full(&self) -> Vec<Uuid> {
         let state = self.state();
         let enough = |lane: &Lane| match lane.silent {
             true => lane.queue.len() + lane.in_flight >= PROBATION,

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::domain::delivery::{ActionStatus, Delivery};
-use crate::domain::id::{OccurrenceId, ScheduledActionId, TriggerId};
+use crate::domain::id::{ApplicationId, BackendId, OccurrenceId, ScheduledActionId, TriggerId};
 use crate::domain::trigger::Payload;
 use crate::store::executor::Lease;
 
@@ -44,15 +44,16 @@ fn work(application_id: ApplicationId, backend_id: BackendId) -> Work {
         updated_at: now(),
     };
     let lease = Lease { token: Uuid::new_v4(), until: now() };
-    let claimed = Claimed { delivery, lease };
+    let claimed = Claimed { action: delivery.into(), lease };
     let target = Held { target: Target::Gone, known_at: now() };
-    Work { claimed, target, start_before: now() + Duration::seconds(25) }
+    let job = Job::of(&claimed.action);
+    Work { claimed, job, target, start_before: now() + Duration::seconds(25) }
 }
 
 fn started(lanes: &Lanes) -> BTreeMap<BackendId, usize> {
     let mut started = BTreeMap::new();
     while let Some(work) = lanes.next(now()) {
-        *started.entry(work.claimed.delivery.backend_id).or_default() += 1;
+        *started.entry(BackendId(work.claimed.action.lane)).or_default() += 1;
     }
     started
 }
@@ -63,7 +64,7 @@ fn a_backend_gets_no_more_than_its_slots() {
     lanes.push((0..20).map(|_| work(app, backend)));
     assert_eq!(started(&lanes)[&backend], 4);
     assert_eq!((lanes.queued(), lanes.in_flight()), (16, 4));
-    lanes.done(backend, app, Some(true));
+    lanes.done(backend.0, app.0, Some(true));
     assert_eq!(started(&lanes)[&backend], 1);
 }
 
@@ -91,12 +92,12 @@ fn a_backend_that_does_not_answer_is_on_probation_until_it_does() {
     lanes.push((0..20).map(|_| work(app, backend)));
     assert_eq!(started(&lanes)[&backend], 4);
     for _ in 0..4 {
-        lanes.done(backend, app, Some(false));
+        lanes.done(backend.0, app.0, Some(false));
     }
     assert_eq!(started(&lanes)[&backend], PROBATION);
-    assert_eq!(lanes.full(), [backend]);
+    assert_eq!(lanes.full(), [backend.0]);
     assert_eq!(lanes.startable(), PROBATION, "what can't start does not count as held");
-    lanes.done(backend, app, Some(true));
+    lanes.done(backend.0, app.0, Some(true));
     assert_eq!(started(&lanes)[&backend], 3);
 }
 
@@ -106,9 +107,9 @@ fn a_backend_that_moved_is_no_longer_on_probation() {
     lanes.push((0..20).map(|_| work(app, backend)));
     assert_eq!(started(&lanes)[&backend], 4);
     for _ in 0..4 {
-        lanes.done(backend, app, Some(false));
+        lanes.done(backend.0, app.0, Some(false));
     }
-    lanes.moved(backend);
+    lanes.moved(backend.0);
     assert_eq!(started(&lanes)[&backend], 4);
 }
 
@@ -118,9 +119,9 @@ fn an_unknown_backend_begins_with_few_slots_and_gets_more_with_every_answer() {
     let (lanes, app, backend) = (Lanes::new(limits), ApplicationId::new(), BackendId::new());
     lanes.push((0..200).map(|_| work(app, backend)));
     assert_eq!(started(&lanes)[&backend], BEGINNING);
-    lanes.done(backend, app, Some(true));
+    lanes.done(backend.0, app.0, Some(true));
     assert_eq!(started(&lanes)[&backend], 11);
-    lanes.done(backend, app, Some(true));
+    lanes.done(backend.0, app.0, Some(true));
     assert_eq!(started(&lanes)[&backend], 16);
 }
 
@@ -141,7 +142,7 @@ fn what_is_drained_is_gone_and_what_is_in_flight_is_not_drained() {
     assert_eq!(lanes.drain().len(), 2);
     assert_eq!((lanes.queued(), lanes.in_flight()), (0, 4));
     for _ in 0..4 {
-        lanes.done(backend, app, Some(true));
+        lanes.done(backend.0, app.0, Some(true));
     }
     assert!(lanes.next(now()).is_none());
     assert_eq!(lanes.in_flight(), 0);

@@ -1,4 +1,4 @@
-//! The process role that evaluates schedules and works the queue.
+//! The process role that evaluates schedules and events and works the queue.
 //!
 //! # Theory of operation
 //!
@@ -7,10 +7,12 @@
 //!
 //! * a **pass** locks the triggers that are due, turns their windows into occurrences and
 //!   deliveries, and moves the windows;
-//! * a **claim** puts due deliveries under a lease; nothing is locked while they are sent;
-//! * an **attempt** sends one delivery, once;
+//! * an **event pass** evaluates stored events and queues what rules want done;
+//! * a **cycle** of a time-based rule is begun once and walked in batches of users;
+//! * a **claim** puts due work under a lease; nothing is locked while it is sent;
+//! * an **attempt** does one piece of work, once;
 //! * a **finish** records what came of attempts, in batches, where the lease still holds;
-//! * **reaping** makes deliveries whose lease has ended due again.
+//! * **reaping** makes work whose lease has ended due again.
 //!
 //! Deliveries that a pass makes are born under a lease of the executor that makes them, as far
 //! as it has room: they are sent without being claimed first.
@@ -20,13 +22,19 @@
 
 mod attempt;
 mod claim;
+mod cycles;
 pub mod driver;
+mod effect;
+mod events;
 mod finish;
+mod firing;
 mod gone;
+mod job;
 mod lanes;
 mod pass;
 mod reap;
 mod retain;
+mod rulebook;
 mod status;
 mod target;
 mod verdict;
@@ -42,11 +50,13 @@ use crate::clock::SharedClock;
 use crate::domain::fan_out::RetryPolicy;
 use crate::domain::id::ExecutorId;
 use crate::error::Result;
-use crate::store::executor::Lease;
+use crate::store::executor::{Lease, NextDue, next_due};
 
 use lanes::Lanes;
+use rulebook::Rulebook;
 use target::Targets;
 
+pub use events::EventReport;
 pub use finish::FinishReport;
 pub use pass::PassReport;
 pub use retain::RetainReport;
@@ -61,6 +71,7 @@ pub struct Executor {
     started_at: DateTime<Utc>,
     lanes: Lanes,
     targets: Targets,
+    rulebook: Rulebook,
     /// The lane after which the next claim begins, so that lanes take turns.
     cursor: Mutex<Uuid>,
 }
@@ -72,8 +83,17 @@ pub struct RunReport {
     pub occurrences: usize,
     /// Attempts made.
     pub attempts: usize,
+    /// Events evaluated.
+    pub events: usize,
     /// Deliveries taken back from executors that went away.
     pub reaped: usize,
+}
+
+/// What was done of events and time-based rules.
+#[derive(Default)]
+struct RulesTaken {
+    events: usize,
+    cycles: usize,
 }
 
 impl Executor {
@@ -87,8 +107,8 @@ impl Executor {
             low_water: usize::try_from(dispatch.batch_size).unwrap_or(usize::MAX),
         });
         let started_at = app.now();
-        let (id, targets, cursor) = Default::default();
-        Self { app, id, started_at, lanes, targets, cursor }
+        let (id, targets, rulebook, cursor) = Default::default();
+        Self { app, id, started_at, lanes, targets, rulebook, cursor }
     }
 
     /// Which executor this is.
@@ -102,12 +122,22 @@ impl Executor {
         loop {
             let now = self.app.now();
             let reaped = self.reap(now).await?;
-            let pass = self.pass(now, 0).await?;
-            let waiting = self.fan_out_waiting(now).await?;
-            let claimed = self.claim(now, BATCH).await?;
-            let idle = reaped == 0 && pass.triggers == 0 && waiting == 0 && claimed == 0;
+            let due = next_due(self.app.store.read()).await?;
+            let is_due = |at: Option<DateTime<Utc>>| at.is_some_and(|at| at <= now);
+            let mut did = reaped;
+            if is_due(due.trigger_at) {
+                let pass = self.pass(now, 0).await?;
+                report.occurrences += pass.occurrences;
+                did += pass.triggers;
+            }
+            if is_due(due.waiting_at) {
+                did += self.fan_out_waiting(now).await?;
+            }
+            let taken = self.take_rules(now, &due).await?;
+            report.events += taken.events;
+            did += taken.events + taken.cycles;
+            did += self.claim(now, BATCH).await?;
             report.reaped += reaped;
-            report.occurrences += pass.occurrences;
             let mut done = Vec::new();
             while let Some(work) = self.lanes.next(self.app.now()) {
                 done.push(self.perform(work).await);
@@ -116,10 +146,26 @@ impl Executor {
             if !done.is_empty() {
                 self.finish(&done).await?;
             }
-            if idle {
+            if did == 0 {
                 return Ok(report);
             }
         }
+    }
+
+    /// Does what is due of events and time-based rules, one batch of each.
+    async fn take_rules(&self, now: DateTime<Utc>, due: &NextDue) -> Result<RulesTaken> {
+        let is_due = |at: Option<DateTime<Utc>>| at.is_some_and(|at| at <= now);
+        let mut taken = RulesTaken::default();
+        if is_due(due.event_at) {
+            taken.events = self.take_events(now).await?.events;
+        }
+        if is_due(due.rule_at) {
+            taken.cycles += self.begin_cycles(now).await?;
+        }
+        if is_due(due.cycle_at) {
+            taken.cycles += usize::from(self.walk_cycle(now).await?);
+        }
+        Ok(taken)
     }
 
     fn clock(&self) -> &SharedClock {
@@ -140,7 +186,8 @@ impl Executor {
     /// what is held must not outlive a delete or disable by more than a pass.
     fn start_within(&self) -> Duration {
         let dispatch = &self.app.config.dispatch;
-        let room = crate::app::span(dispatch.lease.saturating_sub(dispatch.timeout));
+        let timeout = dispatch.timeout.max(self.app.config.line.timeout);
+        let room = crate::app::span(dispatch.lease.saturating_sub(timeout));
         room.min(crate::app::span(self.app.config.cron.trigger_check_interval))
     }
 

@@ -1,5 +1,6 @@
 //! A pass: due triggers become occurrences and deliveries, in one transaction with the windows.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
@@ -13,7 +14,8 @@ use crate::domain::id::OccurrenceId;
 use crate::domain::trigger::{Occurrence, OccurrenceStatus, Origin, Payload, Trigger};
 use crate::domain::window::{self, Evaluation, Skipped};
 use crate::error::Result;
-use crate::store::executor::{self, Claimed, Lease, NewLog, Window};
+use crate::store::executor::{self, Claimed, Lease, Window};
+use crate::store::log::{self, NewLog};
 
 /// A transaction takes no further trigger once it has made so many deliveries.
 const DELIVERIES_PER_TRANSACTION: usize = 5_000;
@@ -63,8 +65,8 @@ impl Executor {
         executor::move_windows(&*tx, &plan.windows).await?;
         let skipped = |new: &&Occurrence| new.status == OccurrenceStatus::Skipped;
         let skipped: Vec<_> = plan.occurrences.iter().filter(skipped).collect();
-        let logs: Vec<_> = skipped.iter().map(|skipped| log(skipped, now)).collect();
-        executor::insert_logs(&*tx, &logs).await?;
+        let logs: Vec<_> = skipped.iter().map(|skipped| row(skipped, now)).collect();
+        log::insert_logs(&*tx, &logs).await?;
         tx.commit_unaudited().await?;
         let report = PassReport {
             triggers: plan.windows.len(),
@@ -73,7 +75,7 @@ impl Executor {
         };
         self.count_pass(&deliveries, &skipped);
         let held = deliveries.into_iter().filter(|(_, leased)| leased.is_some());
-        let held = held.map(|(delivery, _)| Claimed { delivery, lease }).collect();
+        let held = held.map(|(delivery, _)| Claimed { action: delivery.into(), lease }).collect();
         self.hold(held, now).await?;
         Ok(report)
     }
@@ -118,7 +120,7 @@ impl Executor {
         let (mut left, mut room_of) = (room, HashMap::new());
         let leased = deliveries.into_iter().map(|mut delivery| {
             let backend = delivery.backend_id;
-            let own = room_of.entry(backend).or_insert_with(|| self.lanes.room_of(backend));
+            let own = room_of.entry(backend).or_insert_with(|| self.lanes.room_of(backend.0));
             if left == 0 || *own == 0 {
                 return (delivery, None);
             }
@@ -189,26 +191,20 @@ fn skip_reason(run: &Occurrence) -> &'static str {
         .unwrap_or("unknown")
 }
 
-fn log(run: &Occurrence, now: DateTime<Utc>) -> NewLog<'_> {
+fn row(run: &Occurrence, now: DateTime<Utc>) -> NewLog<'_> {
     NewLog {
         trigger_on: "trigger",
-        action_type: None,
-        action_config: Some(json!({
+        action_config: Some(Cow::Owned(json!({
             "occurrences": run.occurrences,
             "from": run.scheduled_at,
             "until": run.until_at,
-        })),
+        }))),
         status: "skipped",
-        error_message: None,
-        trigger_id: run.trigger_id.0,
-        trigger_occurrence_id: run.id.0,
-        backend_id: None,
-        scheduled_action_id: None,
-        application_id: run.application_id.0,
-        attempt: None,
-        response_status: None,
-        duration_ms: None,
+        trigger_id: Some(run.trigger_id.0),
+        trigger_occurrence_id: Some(run.id.0),
+        application_id: Some(run.application_id.0),
         reason: run.reason.as_deref(),
         created_date: now,
+        ..NewLog::default()
     }
 }

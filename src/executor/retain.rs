@@ -8,14 +8,22 @@ use uuid::Uuid;
 
 use super::Executor;
 use crate::error::Result;
-use crate::store::retention::{self, Kept, Table};
+use crate::store::retention::{self, Kept, Logs, Table};
 
 /// What a sweep deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RetainReport {
     /// Occurrences with their deliveries.
     pub occurrences: u64,
-    /// Rows of the trigger log.
+    /// Scheduled actions of rules and workflow services.
+    pub actions: u64,
+    /// Cycles of time-based rules.
+    pub cycles: u64,
+    /// Events.
+    pub events: u64,
+    /// Rows of the trigger log that say what was held back.
+    pub held_back: u64,
+    /// All other rows of the trigger log.
     pub logs: u64,
     /// Rows of the audit log.
     pub audits: u64,
@@ -28,11 +36,16 @@ impl Executor {
         let since =
             |kept: Option<std::time::Duration>| kept.map(|kept| now - crate::app::span(kept));
         let kept = Kept { well: since(retention.delivered), badly: since(retention.failed) };
-        let audit = since(retention.audit);
+        let (audit, events) = (since(retention.audit), since(retention.events));
+        let (held_back, log) = (since(retention.held_back), since(retention.log));
         Ok(RetainReport {
             occurrences: self.sweep(Table::Occurrences, kept).await?,
-            logs: self.sweep_logs(since(retention.log)).await?,
-            audits: self.sweep(Table::Audit, Kept { well: audit, badly: audit }).await?,
+            actions: self.sweep(Table::Actions, kept).await?,
+            cycles: self.sweep(Table::Cycles, kept).await?,
+            events: self.sweep(Table::Events, Kept::since(events)).await?,
+            held_back: self.sweep_logs(Logs::HeldBack, held_back).await?,
+            logs: self.sweep_logs(Logs::Others, log).await?,
+            audits: self.sweep(Table::Audit, Kept::since(audit)).await?,
         })
     }
 
@@ -51,13 +64,13 @@ impl Executor {
         }
     }
 
-    async fn sweep_logs(&self, since: Option<DateTime<Utc>>) -> Result<u64> {
+    async fn sweep_logs(&self, kind: Logs, since: Option<DateTime<Utc>>) -> Result<u64> {
         let Some(since) = since else { return Ok(0) };
         let batch = u64::from(self.app.config.retention.batch);
         let mut total = 0;
         loop {
             let tx = self.app.store.begin().await?;
-            let deleted = retention::delete_logs(&tx, since, batch).await?;
+            let deleted = retention::delete_logs(&tx, kind, since, batch).await?;
             tx.commit_unaudited().await?;
             total += deleted;
             if deleted < batch {

@@ -6,6 +6,7 @@ use super::Executor;
 use crate::domain::executor::ExecutorInstance;
 use crate::error::Result;
 use crate::store::executor;
+use crate::telemetry::RulesWaiting;
 
 /// A process whose clock differs more from the database's claims nothing.
 pub const SKEW_MAX: Duration = Duration::seconds(5);
@@ -37,6 +38,25 @@ impl Executor {
         let waiting = executor::queue_depth(db).await?;
         let waiting = waiting.into_iter().map(|(app, n)| (app, u64::try_from(n).unwrap_or(0)));
         self.app.metrics.set_waiting(waiting);
+        self.observe_rules().await
+    }
+
+    async fn observe_rules(&self) -> Result<()> {
+        let now = self.clock().now();
+        let kinds = executor::rules_waiting(self.app.store.read(), now).await?;
+        let mut waiting = RulesWaiting::default();
+        for kind in &kinds {
+            let age = kind.oldest.map_or(0, |oldest| (now - oldest).num_seconds().max(0));
+            let (age, count) = (age.unsigned_abs(), kind.n.unsigned_abs());
+            match kind.name.as_str() {
+                "event" => (waiting.events, waiting.oldest_event) = (count, age),
+                name => {
+                    waiting.actions.push((name, count));
+                    waiting.oldest_action = waiting.oldest_action.max(age);
+                }
+            }
+        }
+        self.app.metrics.set_rules_waiting(&waiting);
         Ok(())
     }
 

@@ -1,7 +1,8 @@
-//! Where deliveries go: a backend's address, token and secret, ready for use.
+//! Where work leads: a backend's address, token and secret, or a LINE OA's access token, ready for
+//! use.
 //!
-//! A backend is read with every batch that concerns it, so that a change counts from the next
-//! batch on; what is costly to make from its row is kept while the row stays the same.
+//! What it leads to is read with every batch that concerns it, so that a change counts from the
+//! next batch on; what is costly to make from a row is kept while the row stays the same.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,21 +11,33 @@ use chrono::{DateTime, Utc};
 use http::HeaderValue;
 use secrecy::ExposeSecret;
 
+use super::job::Place;
 use crate::app::App;
 use crate::domain::access::Scope;
 use crate::domain::application::Backend;
-use crate::domain::id::BackendId;
+use crate::domain::id::{ApplicationId, BackendId, LineOaId};
+use crate::domain::line::LineOa;
 use crate::egress::{AddressPolicy, CallbackUrl, Refusal, SigningSecret};
 use crate::error::{Error, Result};
+use crate::line::ChannelAccess;
 use crate::store::application::{self, BackendSecrets};
+use crate::store::line::{self, LineSecrets};
 
-/// What is known of where a delivery goes.
+/// What is known of where work leads.
 #[derive(Clone)]
 pub(super) enum Target {
-    /// It can be called.
+    /// The backend can be called.
     Ready(Arc<Callback>),
-    /// It gets nothing for now.
+    /// The backends that a call goes to.
+    Backends(Arc<[BackendId]>),
+    /// The LINE platform can be called.
+    Line(Arc<ChannelAccess>),
+    /// It leads nowhere else.
+    Here,
+    /// The backend gets nothing for now.
     Inactive,
+    /// The LINE OA sends nothing until then.
+    Paused(DateTime<Utc>, Arc<str>),
     /// It was deleted.
     Gone,
     /// Its row can't be used: the address is refused by now, or its secrets can't be read.
@@ -34,7 +47,11 @@ pub(super) enum Target {
 impl Target {
     /// Whether both are calls of one address.
     pub fn is_same_place(&self, other: &Self) -> bool {
-        matches!((self, other), (Self::Ready(a), Self::Ready(b)) if a.url == b.url)
+        match (self, other) {
+            (Self::Ready(a), Self::Ready(b)) => a.url == b.url,
+            (Self::Ready(_), _) | (_, Self::Ready(_)) => false,
+            _ => true,
+        }
     }
 }
 
@@ -59,27 +76,50 @@ struct Kept {
 const KEPT: usize = 10_000;
 
 impl Targets {
-    /// Reads the targets of `ids`.
+    /// Reads the targets of `places`.
     pub async fn load(
         &self,
         app: &App,
-        ids: HashSet<BackendId>,
+        places: &HashSet<Place>,
         now: DateTime<Utc>,
-    ) -> Result<HashMap<BackendId, Target>> {
-        let ids: Vec<_> = ids.into_iter().collect();
-        let rows = application::backends_by_ids(app.store.read(), Scope::Everything, &ids).await?;
-        let mut targets: HashMap<_, _> = ids.iter().map(|id| (*id, Target::Gone)).collect();
-        for (backend, secrets) in rows {
-            let target = self.target(app, &backend, secrets, now);
-            targets.insert(backend.id, target);
+    ) -> Result<HashMap<Place, Target>> {
+        let mut targets: HashMap<_, _> =
+            places.iter().map(|place| (*place, Target::Gone)).collect();
+        let (mut backends, mut applications, mut line_oas) = (Vec::new(), Vec::new(), Vec::new());
+        for place in places {
+            match place {
+                Place::Backend(id) => backends.push(*id),
+                Place::Application(id) => applications.push(*id),
+                Place::LineOa(id) => line_oas.push(*id),
+                Place::Here => drop(targets.insert(Place::Here, Target::Here)),
+            }
         }
+        targets.extend(self.backends(app, &backends, now).await?);
+        targets.extend(addresses(app, &applications, now).await?);
+        targets.extend(channels(app, &line_oas, now).await?);
         Ok(targets)
     }
 
-    /// Reads the target of one backend.
-    pub async fn fresh(&self, app: &App, id: BackendId, now: DateTime<Utc>) -> Result<Target> {
-        let targets = self.load(app, HashSet::from([id]), now).await?;
+    /// Reads the target of one place.
+    pub async fn fresh(&self, app: &App, place: Place, now: DateTime<Utc>) -> Result<Target> {
+        let targets = self.load(app, &HashSet::from([place]), now).await?;
         Ok(targets.into_values().next().unwrap_or(Target::Gone))
+    }
+
+    async fn backends(
+        &self,
+        app: &App,
+        ids: &[BackendId],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<(Place, Target)>> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows = application::backends_by_ids(app.store.read(), Scope::Everything, ids).await?;
+        let targets = rows.into_iter().map(|(backend, secrets)| {
+            (Place::Backend(backend.id), self.target(app, &backend, secrets, now))
+        });
+        Ok(targets.collect())
     }
 
     fn target(
@@ -109,6 +149,57 @@ impl Targets {
         let callback_url = backend.callback_url.clone();
         kept.insert(backend.id, Kept { callback_url, secrets, target: target.clone() });
         target
+    }
+}
+
+/// The active backends of applications.
+async fn addresses(
+    app: &App,
+    ids: &[ApplicationId],
+    now: DateTime<Utc>,
+) -> Result<Vec<(Place, Target)>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut active: HashMap<_, Vec<_>> = ids.iter().map(|id| (*id, Vec::new())).collect();
+    for backend in application::backends_of(app.store.read(), ids).await? {
+        if backend.is_active(now, app.heartbeat_timeout()) {
+            active.entry(backend.application_id).or_default().push(backend.id);
+        }
+    }
+    let targets = active
+        .into_iter()
+        .map(|(id, backends)| (Place::Application(id), Target::Backends(backends.into())));
+    Ok(targets.collect())
+}
+
+/// The access tokens of LINE OAs.
+async fn channels(app: &App, ids: &[LineOaId], now: DateTime<Utc>) -> Result<Vec<(Place, Target)>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = line::credentials(app.store.read(), ids).await?;
+    let targets = rows.into_iter().map(|(line_oa, stored)| {
+        let place = Place::LineOa(line_oa.id);
+        (place, channel(app, &line_oa, &stored, now))
+    });
+    Ok(targets.collect())
+}
+
+fn channel(app: &App, line_oa: &LineOa, stored: &LineSecrets, now: DateTime<Utc>) -> Target {
+    if let Some(until) = line_oa.paused_until.filter(|until| *until > now) {
+        let reason = line_oa.paused_reason.as_deref().unwrap_or("paused");
+        return Target::Paused(until, reason.into());
+    }
+    match app.open_line_secrets(line_oa.id, stored) {
+        Ok(opened) => Target::Line(Arc::new(ChannelAccess {
+            line_oa_id: line_oa.id,
+            access_token: opened.channel_access_token,
+        })),
+        Err(error) => {
+            tracing::error!(line_oa = %line_oa.id, %error, "a LINE OA's access token can't be read");
+            Target::Unusable("the LINE OA's access token can't be read; set it anew".into())
+        }
     }
 }
 

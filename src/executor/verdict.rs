@@ -1,10 +1,12 @@
-//! What an attempt's end means for its delivery: done, tried again, or given up.
+//! What an attempt's end means for the work: done, tried again, or given up.
 
 use chrono::{DateTime, Duration, Utc};
 
-use crate::domain::delivery::{ActionStatus, Delivery};
+use crate::domain::delivery::ActionStatus;
 use crate::domain::fan_out::RetryPolicy;
+use crate::domain::scheduled_action::ScheduledAction;
 use crate::egress::{FailureKind, Sent, retry_after};
+use crate::line::{LineAnswer, Outcome};
 use crate::store::executor::{Claimed, Finished};
 
 /// What an attempt showed, as the log keeps it.
@@ -22,8 +24,12 @@ pub(super) struct Attempted {
     pub retry_after: Option<Duration>,
     /// The backend says that it is gone for good.
     pub gone: bool,
-    /// Whether the backend answered at all.
+    /// Another attempt would end the same way.
+    pub hopeless: bool,
+    /// Whether the other side answered at all.
     pub answered: bool,
+    /// What the LINE platform calls the request.
+    pub platform_request_id: Option<String>,
 }
 
 impl Attempted {
@@ -43,7 +49,9 @@ impl Attempted {
                         .and_then(|pause| Duration::from_std(pause).ok())
                         .filter(|_| !success),
                     gone: *status == 410,
+                    hopeless: false,
                     answered: true,
+                    platform_request_id: None,
                 }
             }
             Sent::Failed { kind, detail, elapsed, .. } => Self {
@@ -55,20 +63,53 @@ impl Attempted {
                 error: Some(detail.clone()),
                 retry_after: None,
                 gone: false,
+                hopeless: false,
                 answered: matches!(kind, FailureKind::Refused(_)),
+                platform_request_id: None,
             },
+        }
+    }
+
+    /// Reads what the LINE platform answered. `pause`: how long the channel sends nothing after an
+    /// answer that concerns all of it.
+    pub fn of_line(number: i32, answer: LineAnswer, pause: Option<Duration>) -> Self {
+        let (success, reason) = match answer.outcome {
+            Outcome::Done | Outcome::AlreadyDone => (true, None),
+            Outcome::Retry { reason } => (false, Some(reason)),
+            Outcome::RateLimited => (false, Some("rate_limited")),
+            Outcome::MonthlyLimit => (false, Some("monthly_limit")),
+            Outcome::Unauthorized => (false, Some("unauthorized")),
+            Outcome::Refused { .. } => (false, Some("refused_by_platform")),
+        };
+        let said = answer.message.unwrap_or_else(|| "without a word".to_owned());
+        let error = match answer.status {
+            Some(status) => format!("the LINE platform answered {status}: {said}"),
+            None => said,
+        };
+        Self {
+            number,
+            success,
+            response_status: answer.status,
+            duration: answer.elapsed,
+            reason,
+            error: (!success).then_some(error),
+            retry_after: pause,
+            gone: false,
+            hopeless: matches!(answer.outcome, Outcome::Refused { .. }),
+            answered: answer.status.is_some() || answer.outcome == Outcome::RateLimited,
+            platform_request_id: answer.accepted_request_id.or(answer.request_id),
         }
     }
 }
 
-/// What becomes of a delivery after an attempt.
+/// What becomes of work after an attempt.
 pub(super) fn after_attempt(
     claimed: &Claimed,
     attempted: &Attempted,
     now: DateTime<Utc>,
     (policy, jitter): (&RetryPolicy, f64),
 ) -> Finished {
-    let delivery = &claimed.delivery;
+    let action = &claimed.action;
     let mut finished = as_it_is(claimed);
     finished.retry_count = attempted.number;
     finished.last_error.clone_from(&attempted.error);
@@ -78,69 +119,98 @@ pub(super) fn after_attempt(
     let pause = policy.pause(attempted.number, jitter);
     let asked = attempted.retry_after.unwrap_or_default().min(policy.max);
     let next = now + pause.max(asked);
-    if attempts_are_used_up(delivery, attempted.number, policy) || is_over(delivery, next) {
+    let over = attempted.hopeless
+        || attempts_are_used_up(action, attempted.number, policy)
+        || is_over(action, next);
+    if over {
         return ended(finished, ActionStatus::Failed, now);
     }
     finished.execute_at = next;
     finished
 }
 
-/// What becomes of a delivery that was not attempted because its backend gets nothing for now.
+/// What becomes of work that was not attempted because nothing may be sent for now: it comes back
+/// ever later, at the earliest at `not_before`.
 pub(super) fn postponed(
     claimed: &Claimed,
-    reason: &str,
+    (reason, not_before): (&str, DateTime<Utc>),
     now: DateTime<Utc>,
     (policy, jitter): (&RetryPolicy, f64),
 ) -> Finished {
     let mut finished = as_it_is(claimed);
     finished.last_error = Some(reason.to_owned());
-    let waited = now - claimed.delivery.created_at;
+    let waited = now - claimed.action.created_at;
     let pause = policy.pause(1, jitter).max(waited / 2).min(policy.max);
-    let next = claimed.delivery.expires_at.map_or(now + pause, |end| end.min(now + pause));
-    finished.execute_at = next;
+    let next = not_before.max(now + pause);
+    finished.execute_at = claimed.action.expires_at.map_or(next, |end| end.min(next));
     finished
 }
 
-/// What becomes of a delivery whose budget has ended before an attempt could start.
+/// What becomes of work that was done where it is recorded.
+pub(super) fn done(claimed: &Claimed, number: i32, now: DateTime<Utc>) -> Finished {
+    let mut finished = as_it_is(claimed);
+    finished.retry_count = number;
+    finished.last_error = None;
+    ended(finished, ActionStatus::Completed, now)
+}
+
+/// What becomes of work whose budget has ended before an attempt could start. What a rule or a
+/// workflow service queued and nobody ever attempted has expired.
 pub(super) fn given_up(claimed: &Claimed, now: DateTime<Utc>) -> Finished {
     let mut finished = as_it_is(claimed);
+    let action = &claimed.action;
+    let attempted = action.retry_count > action.attempts_before;
+    if action.cause.trigger_id.is_none() && !attempted {
+        let last = finished.last_error.take();
+        finished.last_error = Some(last.unwrap_or_else(|| "its time had passed".to_owned()));
+        return ended(finished, ActionStatus::Expired, now);
+    }
     let last = finished.last_error.take();
     finished.last_error = Some(last.unwrap_or_else(|| "no attempt could start in time".to_owned()));
     ended(finished, ActionStatus::Failed, now)
 }
 
-/// What becomes of a delivery whose backend was deleted.
+/// What becomes of work that leads to something that was deleted.
 pub(super) fn cancelled(claimed: &Claimed, now: DateTime<Utc>) -> Finished {
     let mut finished = as_it_is(claimed);
-    finished.last_error = Some("the backend was deleted".to_owned());
+    let what = match claimed.action.concern {
+        ref concern if concern.backend_id.is_some() => "the backend was deleted",
+        ref concern if concern.application_id.is_some() => "the application was deleted",
+        _ => "the LINE OA was deleted",
+    };
+    finished.last_error = Some(what.to_owned());
     ended(finished, ActionStatus::Cancelled, now)
 }
 
-/// What becomes of a delivery that is given back untouched.
+/// What becomes of work that is given back untouched.
 pub(super) fn given_back(claimed: &Claimed) -> Finished {
     as_it_is(claimed)
 }
 
-/// Whether the delivery's budget allows no attempt after the one with this number.
-pub(super) fn attempts_are_used_up(delivery: &Delivery, number: i32, policy: &RetryPolicy) -> bool {
-    number - delivery.attempts_before >= policy.max_attempts
+/// Whether the budget allows no attempt after the one with this number.
+pub(super) fn attempts_are_used_up(
+    action: &ScheduledAction,
+    number: i32,
+    policy: &RetryPolicy,
+) -> bool {
+    number - action.attempts_before >= policy.max_attempts
 }
 
-/// Whether the delivery's budget has ended at `now`.
-pub(super) fn is_over(delivery: &Delivery, now: DateTime<Utc>) -> bool {
-    delivery.expires_at.is_some_and(|end| end <= now)
+/// Whether the budget has ended at `now`.
+pub(super) fn is_over(action: &ScheduledAction, now: DateTime<Utc>) -> bool {
+    action.expires_at.is_some_and(|end| end <= now)
 }
 
 fn as_it_is(claimed: &Claimed) -> Finished {
-    let delivery = &claimed.delivery;
+    let action = &claimed.action;
     Finished {
-        id: delivery.id,
+        id: action.id,
         lease_token: claimed.lease.token,
         status: ActionStatus::Pending,
-        execute_at: delivery.execute_at,
+        execute_at: action.execute_at,
         executed_at: None,
-        retry_count: delivery.retry_count,
-        last_error: delivery.last_error.clone(),
+        retry_count: action.retry_count,
+        last_error: action.last_error.clone(),
     }
 }
 
@@ -157,6 +227,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::domain::delivery::Delivery;
     use crate::domain::id::{ApplicationId, BackendId, OccurrenceId, ScheduledActionId, TriggerId};
     use crate::domain::trigger::Payload;
     use crate::store::executor::Lease;
@@ -198,7 +269,7 @@ mod tests {
             created_at: now(),
             updated_at: now(),
         };
-        Claimed { delivery, lease: Lease { token: Uuid::new_v4(), until: now() } }
+        Claimed { action: delivery.into(), lease: Lease { token: Uuid::new_v4(), until: now() } }
     }
 
     fn answer(status: u16, retry_after: Option<&str>) -> Sent {
@@ -260,7 +331,7 @@ mod tests {
     #[test]
     fn a_delivery_whose_next_attempt_would_come_after_its_budget_ends_now() {
         let mut old = claimed(1);
-        old.delivery.expires_at = Some(now() + Duration::seconds(20));
+        old.action.expires_at = Some(now() + Duration::seconds(20));
         let attempted = Attempted::of(2, &answer(500, None), now());
         let finished = after_attempt(&old, &attempted, now(), (&POLICY, 0.0));
         assert_eq!(finished.status, ActionStatus::Failed);
@@ -275,9 +346,9 @@ mod tests {
     #[test]
     fn what_is_postponed_uses_no_attempt_and_comes_back_within_its_budget() {
         let mut waiting = claimed(2);
-        waiting.delivery.created_at = now() - Duration::minutes(59);
-        waiting.delivery.expires_at = Some(now() + Duration::seconds(60));
-        let finished = postponed(&waiting, "away", now(), (&POLICY, 0.0));
+        waiting.action.created_at = now() - Duration::minutes(59);
+        waiting.action.expires_at = Some(now() + Duration::seconds(60));
+        let finished = postponed(&waiting, ("away", now()), now(), (&POLICY, 0.0));
         assert_eq!(finished.retry_count, 2);
         assert_eq!(finished.status, ActionStatus::Pending);
         assert_eq!(finished.execute_at, now() + Duration::seconds(60));
@@ -287,7 +358,7 @@ mod tests {
     #[test]
     fn what_is_given_up_keeps_the_last_error() {
         let mut tried = claimed(2);
-        tried.delivery.last_error = Some("timeout".into());
+        tried.action.last_error = Some("timeout".into());
         assert_eq!(given_up(&tried, now()).last_error.as_deref(), Some("timeout"));
         assert_eq!(given_up(&tried, now()).status, ActionStatus::Failed);
         assert!(given_up(&claimed(0), now()).last_error.is_some());

@@ -7,7 +7,7 @@ use sea_orm::{
     PaginatorTrait, QueryFilter, QueryOrder, Select,
 };
 
-use super::entity::{application, backend_registration, machine_user, tenant, trigger};
+use super::entity::{application, backend_registration, machine_user, tenant, trigger, workflow};
 use super::paging::{By, page};
 use super::{Hold, Tx, scope};
 use crate::domain::access::Scope;
@@ -107,6 +107,7 @@ fn row(application: &Application) -> application::ActiveModel {
 /// trigger log and the audit log keep their rows until their time is up.
 pub async fn delete(db: &impl ConnectionTrait, id: ApplicationId) -> Result<()> {
     super::delivery::delete_of_applications(db, &[id.0]).await?;
+    super::workflow::delete_of_applications(db, &[id.0]).await?;
     application::Entity::delete_by_id(id.0).exec(db).await?;
     // What a pass that held the application meanwhile has queued.
     super::delivery::delete_of_applications(db, &[id.0]).await
@@ -159,6 +160,8 @@ pub struct Contents {
     pub backends: u64,
     /// Triggers, enabled or not.
     pub triggers: u64,
+    /// Workflows.
+    pub workflows: u64,
 }
 
 /// How much belongs to these applications together.
@@ -170,11 +173,13 @@ pub async fn contents(db: &impl ConnectionTrait, ids: &[ApplicationId]) -> Resul
     let backends = backend_registration::Entity::find()
         .filter(backend_registration::Column::ApplicationId.is_in(ids()));
     let triggers = trigger::Entity::find().filter(trigger::Column::ApplicationId.is_in(ids()));
+    let workflows = workflow::Entity::find().filter(workflow::Column::ApplicationId.is_in(ids()));
     Ok(Contents {
         tenants: tenants.count(db).await?,
         machine_users: machine_users.count(db).await?,
         backends: backends.count(db).await?,
         triggers: triggers.count(db).await?,
+        workflows: workflows.count(db).await?,
     })
 }
 

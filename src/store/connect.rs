@@ -58,8 +58,13 @@ impl Store {
             let lock = super::dialect::MIGRATION_LOCK;
             tx.execute_raw(Statement::from_string(DbBackend::Postgres, lock)).await?;
         }
+        let missing = migration::Migrator::get_pending_migrations(&*tx).await?.len();
         migration::Migrator::up(&*tx, None).await?;
-        tx.commit_unaudited().await
+        tx.commit_unaudited().await?;
+        if missing > 0 {
+            tracing::info!(changes = missing, "the database's schema was brought up to date");
+        }
+        Ok(())
     }
 
     /// How many changes of the schema this program knows and the database lacks.

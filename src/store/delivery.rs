@@ -12,7 +12,7 @@ use super::entity::{scheduled_action, trigger_log};
 use super::paging::{By, page};
 use super::scope;
 use crate::domain::access::Scope;
-use crate::domain::delivery::{ActionStatus, Attempt, CALL_BACKEND, Delivery};
+use crate::domain::delivery::{ActionStatus, Attempt, Delivery};
 use crate::domain::id::{ApplicationId, BackendId, OccurrenceId, ScheduledActionId, TriggerId};
 use crate::domain::page::{Direction, Page, PageRequest};
 use crate::error::{Error, Result};
@@ -85,7 +85,7 @@ pub async fn list(
 ) -> Result<Page<Delivery>> {
     use scheduled_action::{Column, Entity};
     let mut select = Entity::find()
-        .filter(Column::BackendId.is_not_null())
+        .filter(Column::TriggerId.is_not_null())
         .filter(scope::application(scope, Column::ApplicationId));
     let ids = [
         (Column::ApplicationId, filter.application_id.map(|id| id.0)),
@@ -118,8 +118,7 @@ pub async fn find(
 ) -> Result<Delivery> {
     use scheduled_action::{Column, Entity};
     let row = Entity::find_by_id(id.0)
-        .filter(Column::ActionType.eq(CALL_BACKEND))
-        .filter(Column::BackendId.is_not_null())
+        .filter(Column::TriggerId.is_not_null())
         .filter(scope::application(scope, Column::ApplicationId))
         .one(db)
         .await?;
@@ -135,7 +134,7 @@ pub async fn by_ids(
     use scheduled_action::{Column, Entity};
     let rows = Entity::find()
         .filter(Column::Id.is_in(ids.iter().map(|id| id.0)))
-        .filter(Column::BackendId.is_not_null())
+        .filter(Column::TriggerId.is_not_null())
         .filter(scope::application(scope, Column::ApplicationId))
         .all(db)
         .await?;
@@ -218,7 +217,8 @@ pub async fn cancel_of_trigger(
     Ok(cancelled.len())
 }
 
-/// Cancels a backend's open deliveries; their occurrences count them as failed. Answers how many.
+/// Cancels a backend's open deliveries and calls; their occurrences count them as failed. Answers
+/// how many.
 pub async fn cancel_of_backend(
     db: &impl ConnectionTrait,
     backend: BackendId,
@@ -226,13 +226,18 @@ pub async fn cancel_of_backend(
     now: DateTime<Utc>,
 ) -> Result<usize> {
     let values = vec![backend.0.into(), reason.into(), now.into()];
-    let cancelled = dialect::CANCEL_BACKEND_ACTIONS.rows::<IdRow>(db, values).await?;
-    let ended = cancelled.iter().map(|row| (row.id.into(), false));
+    /// Calls that rules and workflow services queued have no occurrence.
+    #[derive(FromQueryResult)]
+    struct Row {
+        id: Option<Uuid>,
+    }
+    let cancelled = dialect::CANCEL_BACKEND_ACTIONS.rows::<Row>(db, values).await?;
+    let ended = cancelled.iter().filter_map(|row| Some((row.id?.into(), false)));
     super::executor::settle(db, ended, now).await?;
     Ok(cancelled.len())
 }
 
-/// Makes a backend's waiting deliveries, and its application's occurrences that found no
+/// Makes a backend's waiting deliveries, and its application's occurrences and calls that found no
 /// backend, due at `now`: it is there again.
 pub async fn wake_backend(
     db: &impl ConnectionTrait,
@@ -241,6 +246,7 @@ pub async fn wake_backend(
     now: DateTime<Utc>,
 ) -> Result<()> {
     dialect::WAKE_LANE.run(db, vec![backend.0.into(), now.into()]).await?;
+    dialect::WAKE_LANE.run(db, vec![application.0.into(), now.into()]).await?;
     dialect::WAKE_WAITING.run(db, vec![application.0.into(), now.into()]).await?;
     Ok(())
 }

@@ -6,12 +6,15 @@ use crate::error::Error;
 
 /// Which field a unique constraint is about. The needle stands in PostgreSQL's constraint name
 /// or in SQLite's list of columns.
-const UNIQUE: [(&str, &str, &str); 6] = [
+const UNIQUE: [(&str, &str, &str); 9] = [
     ("email", "email", "a user with this email exists already"),
     ("username", "username", "this username is taken"),
     ("slug", "slug", "this slug is taken"),
     ("project_member", "userId", "this user is a member of the project already"),
     ("backend_registration", "name", "a backend with this name exists already"),
+    ("channel", "channelId", "this channel is in use"),
+    ("audience", "name", "an audience with this name exists already"),
+    ("workflow", "name", "a workflow with this name exists already"),
     ("dedupe", "dedupeKey", "work with this key is queued already"),
 ];
 

@@ -14,7 +14,6 @@ use sea_orm::{
     QueryFilter, QueryOrder, QuerySelect,
 };
 use serde::Serialize;
-use serde_json::Value;
 use uuid::Uuid;
 
 use super::delivery::IdRow;
@@ -23,9 +22,8 @@ use super::entity::{executor_instance, scheduled_action, trigger, trigger_occurr
 use super::{Engine, Store};
 use crate::domain::delivery::{ActionStatus, Delivery};
 use crate::domain::executor::ExecutorInstance;
-use crate::domain::id::{
-    ApplicationId, BackendId, ExecutorId, OccurrenceId, ScheduledActionId, TriggerId,
-};
+use crate::domain::id::{ApplicationId, ExecutorId, OccurrenceId, ScheduledActionId, TriggerId};
+use crate::domain::scheduled_action::ScheduledAction;
 use crate::domain::trigger::{Occurrence, OccurrenceStatus, Trigger};
 use crate::error::{Error, Result};
 
@@ -38,11 +36,11 @@ pub struct Lease {
     pub until: DateTime<Utc>,
 }
 
-/// A delivery that this executor holds.
+/// Work that this executor holds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claimed {
     /// What is to be done.
-    pub delivery: Delivery,
+    pub action: ScheduledAction,
     /// Until when it is ours.
     pub lease: Lease,
 }
@@ -245,22 +243,22 @@ pub struct Claim<'a> {
     pub lease: Lease,
     /// How much at the most.
     pub limit: u64,
-    /// How much of one backend at the most.
+    /// How much of one lane at the most.
     pub per_lane: u64,
-    /// The backend after which to begin.
+    /// The lane after which to begin.
     pub start_after: Uuid,
-    /// Backends to leave out.
-    pub without: &'a [BackendId],
+    /// Lanes to leave out.
+    pub without: &'a [Uuid],
 }
 
-/// Claims due deliveries, in a transaction of its own: from `start_after` on, and, if that is not
+/// Claims due work, in a transaction of its own: from `start_after` on, and, if that is not
 /// enough, from the beginning. No lane is asked twice, so none gives more than its share.
 pub async fn claim(store: &Store, claim: Claim<'_>) -> Result<Vec<Claimed>> {
     let tx = store.begin().await?;
     let mut rows = claim_rows(&tx, claim, claim.start_after).await?;
     let taken = rows.len() as u64;
     if taken < claim.limit && !claim.start_after.is_nil() {
-        let asked = rows.iter().map(|row| BackendId(row.lane)).collect::<HashSet<_>>();
+        let asked = rows.iter().map(|row| row.lane).collect::<HashSet<_>>();
         let without: Vec<_> = asked.into_iter().chain(claim.without.iter().copied()).collect();
         let rest = Claim { limit: claim.limit - taken, without: &without, ..claim };
         rows.extend(claim_rows(&tx, rest, Uuid::nil()).await?);
@@ -269,7 +267,7 @@ pub async fn claim(store: &Store, claim: Claim<'_>) -> Result<Vec<Claimed>> {
         tx.commit_unaudited().await?;
     }
     let lease = claim.lease;
-    Ok(rows.into_iter().map(|row| Claimed { delivery: row.into(), lease }).collect())
+    Ok(rows.into_iter().map(|row| Claimed { action: row.into(), lease }).collect())
 }
 
 async fn claim_rows(
@@ -289,7 +287,7 @@ async fn claim_rows(
     dialect::CLAIM.rows(&**tx, values).await
 }
 
-/// What came of a claimed delivery.
+/// What came of claimed work.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finished {
     /// Which one.
@@ -308,7 +306,7 @@ pub struct Finished {
     pub last_error: Option<String>,
 }
 
-/// Records what came of claimed deliveries. Answers the ids of those whose lease still held; the
+/// Records what came of claimed work. Answers the ids of those whose lease still held; the
 /// others belong to someone else by now, and nothing is recorded of them. A null character in
 /// `last_error`, which may quote what a backend sent, becomes U+FFFD: one hostile answer must not
 /// keep a batch from being recorded.
@@ -404,120 +402,15 @@ pub async fn settle(
     Ok(settled.collect())
 }
 
-/// Makes deliveries whose lease has ended due again, as one more ended attempt. Answers them.
+/// Makes work whose lease has ended due again, as one more ended attempt. Answers it.
 pub async fn reap(
     db: &impl ConnectionTrait,
     now: DateTime<Utc>,
     limit: u64,
-) -> Result<Vec<Delivery>> {
+) -> Result<Vec<ScheduledAction>> {
     let values = vec![now.into(), i64::try_from(limit).unwrap_or(i64::MAX).into()];
     let rows = dialect::REAP.rows::<scheduled_action::Model>(db, values).await?;
     Ok(rows.into_iter().map(Into::into).collect())
-}
-
-/// A row for the trigger log that is about no delivery: of occurrences that were skipped.
-#[derive(Debug, Clone, Serialize)]
-pub struct NewLog<'a> {
-    /// What it was about: `trigger` for all that a schedule caused.
-    pub trigger_on: &'static str,
-    /// The action's type as it was.
-    pub action_type: Option<&'static str>,
-    /// The action's configuration as it was.
-    pub action_config: Option<Value>,
-    /// `success`, `error` or `skipped`.
-    pub status: &'static str,
-    /// What went wrong, in words; may quote what a backend sent.
-    #[serde(serialize_with = "storable_text")]
-    pub error_message: Option<&'a str>,
-    /// The trigger.
-    #[serde(serialize_with = "hex_id")]
-    pub trigger_id: Uuid,
-    /// The occurrence.
-    #[serde(serialize_with = "hex_id")]
-    pub trigger_occurrence_id: Uuid,
-    /// The backend.
-    #[serde(serialize_with = "optional_hex_id")]
-    pub backend_id: Option<Uuid>,
-    /// The delivery.
-    #[serde(serialize_with = "optional_hex_id")]
-    pub scheduled_action_id: Option<Uuid>,
-    /// The application.
-    #[serde(serialize_with = "hex_id")]
-    pub application_id: Uuid,
-    /// The attempt's number, from 1.
-    pub attempt: Option<i32>,
-    /// The HTTP status of the answer.
-    pub response_status: Option<u16>,
-    /// How long it took, in milliseconds.
-    pub duration_ms: Option<i64>,
-    /// A code for what went wrong.
-    pub reason: Option<&'a str>,
-    /// When.
-    #[serde(serialize_with = "text_time")]
-    pub created_date: DateTime<Utc>,
-}
-
-fn hex_id<S: serde::Serializer>(id: &Uuid, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&id.simple())
-}
-
-fn optional_hex_id<S: serde::Serializer>(id: &Option<Uuid>, to: S) -> Result<S::Ok, S::Error> {
-    match id {
-        Some(id) => to.collect_str(&id.simple()),
-        None => to.serialize_none(),
-    }
-}
-
-fn storable_text<S: serde::Serializer>(text: &Option<&str>, to: S) -> Result<S::Ok, S::Error> {
-    text.map(storable).serialize(to)
-}
-
-fn text_time<S: serde::Serializer>(at: &DateTime<Utc>, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&time(*at))
-}
-
-/// Writes rows of the trigger log.
-pub async fn insert_logs(db: &impl ConnectionTrait, logs: &[NewLog<'_>]) -> Result<()> {
-    if !logs.is_empty() {
-        dialect::INSERT_LOGS.run(db, vec![dialect::rows(logs)?]).await?;
-    }
-    Ok(())
-}
-
-/// An attempt for the trigger log.
-#[derive(Debug, Clone, Serialize)]
-pub struct NewAttempt<'a> {
-    /// The delivery.
-    #[serde(serialize_with = "hex_id")]
-    pub scheduled_action_id: Uuid,
-    /// `success` or `error`.
-    pub status: &'static str,
-    /// What went wrong, in words.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error_message: Option<&'a str>,
-    /// The attempt's number, from 1.
-    pub attempt: i32,
-    /// The HTTP status of the answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub response_status: Option<u16>,
-    /// How long it took, in milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub duration_ms: Option<i64>,
-    /// A code for what went wrong.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<&'a str>,
-    /// When.
-    #[serde(serialize_with = "text_time")]
-    pub created_date: DateTime<Utc>,
-}
-
-/// Writes attempts into the trigger log, with what was to be done as their deliveries say. An
-/// attempt whose delivery was deleted meanwhile leaves no row.
-pub async fn log_attempts(db: &impl ConnectionTrait, attempts: &[NewAttempt<'_>]) -> Result<()> {
-    if !attempts.is_empty() {
-        dialect::LOG_ATTEMPTS.run(db, vec![dialect::rows(attempts)?]).await?;
-    }
-    Ok(())
 }
 
 /// When anything is due next. What is none does not exist.
@@ -529,12 +422,30 @@ pub struct NextDue {
     pub action_at: Option<DateTime<Utc>>,
     /// The earliest next look at an occurrence that found no backend.
     pub waiting_at: Option<DateTime<Utc>>,
+    /// The earliest due time of a time-based rule.
+    pub rule_at: Option<DateTime<Utc>>,
+    /// Since when the oldest event waits to be evaluated.
+    pub event_at: Option<DateTime<Utc>>,
+    /// Since when the oldest cycle is being walked.
+    pub cycle_at: Option<DateTime<Utc>>,
 }
 
 impl NextDue {
+    /// Each of them.
+    pub fn times(&self) -> [Option<DateTime<Utc>>; 6] {
+        [
+            self.trigger_at,
+            self.action_at,
+            self.waiting_at,
+            self.rule_at,
+            self.event_at,
+            self.cycle_at,
+        ]
+    }
+
     /// The earliest of all.
     pub fn earliest(&self) -> Option<DateTime<Utc>> {
-        [self.trigger_at, self.action_at, self.waiting_at].into_iter().flatten().min()
+        self.times().into_iter().flatten().min()
     }
 }
 
@@ -561,6 +472,22 @@ pub async fn queue_depth(db: &impl ConnectionTrait) -> Result<Vec<(ApplicationId
     }
     let rows = dialect::QUEUE_DEPTH.rows::<Row>(db, vec![]).await?;
     Ok(rows.into_iter().filter_map(|row| Some((row.application_id?.into(), row.n))).collect())
+}
+
+/// What waits because of rules and workflows.
+#[derive(Debug, Clone, PartialEq, Eq, FromQueryResult)]
+pub struct Waiting {
+    /// The action type; `event` for events that wait to be evaluated.
+    pub name: String,
+    /// How many.
+    pub n: i64,
+    /// Since when the oldest of them is due.
+    pub oldest: Option<DateTime<Utc>>,
+}
+
+/// What waits because of rules and workflows, by kind.
+pub async fn rules_waiting(db: &impl ConnectionTrait, now: DateTime<Utc>) -> Result<Vec<Waiting>> {
+    dialect::RULES_WAITING.rows(db, vec![now.into()]).await
 }
 
 /// The database's time; on SQLite, which has no clock of its own, none.

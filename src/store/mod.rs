@@ -12,21 +12,29 @@
 //! the lock), and readers have connections of their own, which write-ahead logging never blocks.
 
 pub mod application;
+pub mod audience;
 pub mod audit;
 mod connect;
+pub mod cycle;
 pub mod delivery;
 mod dialect;
 mod entity;
 mod error;
+pub mod event;
 pub mod executor;
+pub mod line;
 mod listen;
 pub mod log;
 mod paging;
 pub mod people;
 pub mod retention;
+pub mod rule;
+pub mod scheduled_action;
 mod scope;
 pub mod setting;
 pub mod trigger;
+pub mod trigger_log;
+pub mod workflow;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -148,6 +156,8 @@ pub enum Hold {
     Change,
     /// To be deleted: nothing that belongs to it may appear meanwhile.
     Delete,
+    /// To be read as it is: others may do the same, and nobody changes it meanwhile.
+    Share,
 }
 
 impl Tx {
@@ -163,6 +173,7 @@ impl Tx {
             (Engine::Sqlite, _) => select,
             (Engine::Postgres, Hold::Change) => select.lock(LockType::NoKeyUpdate),
             (Engine::Postgres, Hold::Delete) => select.lock(LockType::Update),
+            (Engine::Postgres, Hold::Share) => select.lock(LockType::Share),
         }
     }
 

@@ -327,8 +327,8 @@ fn project_row(project: &Project) -> project::ActiveModel {
     .reset_all()
 }
 
-/// Deletes a project with everything in it, queued work included, as deleting each of its
-/// applications would.
+/// Deletes a project with everything in it, its LINE OAs and queued work included, as deleting each
+/// of its applications would.
 pub async fn delete_project(db: &impl ConnectionTrait, id: ProjectId) -> Result<()> {
     let applications: Vec<Uuid> = application::Entity::find()
         .select_only()
@@ -338,6 +338,8 @@ pub async fn delete_project(db: &impl ConnectionTrait, id: ProjectId) -> Result<
         .all(db)
         .await?;
     super::delivery::delete_of_applications(db, &applications).await?;
+    super::workflow::delete_of_applications(db, &applications).await?;
+    super::line::delete_of_project(db, id).await?;
     project::Entity::delete_by_id(id.0).exec(db).await?;
     super::delivery::delete_of_applications(db, &applications).await
 }
@@ -450,7 +452,7 @@ pub async fn member(
     id: ProjectMemberId,
 ) -> Result<ProjectMember> {
     let row = project_member::Entity::find_by_id(id.0)
-        .filter(scope::membership(scope, project_member::Column::ProjectId))
+        .filter(scope::of_people(scope, project_member::Column::ProjectId))
         .one(db)
         .await?;
     row.map(Into::into).ok_or(Error::NotFound { what: ProjectMemberId::WHAT })
@@ -466,7 +468,7 @@ pub async fn members(
     use project_member::{Column, Entity};
     let select = Entity::find()
         .filter(Column::ProjectId.eq(project.0))
-        .filter(scope::membership(scope, Column::ProjectId));
+        .filter(scope::of_people(scope, Column::ProjectId));
     let by = By { column: Column::Id, id: Column::Id, direction: Direction::Ascending };
     page(db, select, by, request).await
 }

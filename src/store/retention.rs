@@ -1,11 +1,17 @@
 //! Deleting what has been kept long enough, a batch at a time.
 
 use chrono::{DateTime, Utc};
+use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 
 use super::Tx;
-use super::entity::{audit_log, scheduled_action, trigger_log, trigger_occurrence};
+use super::entity::{
+    audit_log, event, scheduled_action, scheduled_trigger_execution, trigger_log,
+    trigger_occurrence,
+};
+use crate::domain::delivery::ActionStatus;
+use crate::domain::trigger_log::LogStatus;
 use crate::error::Result;
 
 /// The tables that are swept by their key.
@@ -13,6 +19,14 @@ use crate::error::Result;
 pub enum Table {
     /// Occurrences, and their deliveries with them.
     Occurrences,
+    /// What rules and workflow services queued: scheduled actions that are no delivery of a
+    /// trigger. Work that has not ended stays, however old.
+    Actions,
+    /// Cycles. Those that are being walked stay.
+    Cycles,
+    /// Events. Those that are not evaluated yet stay. With the event goes the memory of its id: the
+    /// same one sent again is then a new one.
+    Events,
     /// The audit log.
     Audit,
 }
@@ -22,8 +36,15 @@ pub enum Table {
 pub struct Kept {
     /// Of what ended well, and of what was skipped.
     pub well: Option<DateTime<Utc>>,
-    /// Of what failed, wholly or in part, or was cancelled.
+    /// Of what failed, wholly or in part, expired or was cancelled.
     pub badly: Option<DateTime<Utc>>,
+}
+
+impl Kept {
+    /// The same for all that ended.
+    pub fn since(time: Option<DateTime<Utc>>) -> Self {
+        Self { well: time, badly: time }
+    }
 }
 
 /// What one step of a sweep did.
@@ -53,90 +74,111 @@ pub async fn sweep(
     let Some(newest) = kept.well.max(kept.badly) else {
         return Ok(Swept { deleted: 0, last: None });
     };
-    let rows = match table {
-        Table::Occurrences => occurrences(tx, after, limit).await?,
-        Table::Audit => audits(tx, after, limit).await?,
-    };
+    let rows = read(tx, table, (after, limit)).await?;
     let mut last = rows.last().map(|row| row.id).filter(|_| rows.len() as u64 == limit);
     if rows.first().is_some_and(|row| row.made >= newest) {
         last = None;
     }
     let old: Vec<_> = rows.iter().filter(|row| is_old(row, kept)).map(|row| row.id).collect();
-    let deleted = old.len() as u64;
-    if deleted > 0 {
-        delete(tx, table, old).await?;
-    }
+    let deleted = if old.is_empty() { 0 } else { delete(tx, table, old).await? };
     Ok(Swept { deleted, last })
 }
 
 fn is_old(row: &Row, kept: Kept) -> bool {
-    let bad = matches!(row.status.as_str(), "failed" | "partially_delivered" | "cancelled");
-    let since = if bad { kept.badly } else { kept.well };
+    const BADLY: [&str; 4] = ["failed", "partially_delivered", "expired", "cancelled"];
+    let since = if BADLY.contains(&row.status.as_str()) { kept.badly } else { kept.well };
     matches!((row.ended, since), (Some(ended), Some(since)) if ended < since)
 }
 
-async fn occurrences(tx: &Tx, after: Uuid, limit: u64) -> Result<Vec<Row>> {
-    use trigger_occurrence::{Column, Entity};
-    let select = Entity::find()
-        .select_only()
-        .column(Column::Id)
-        .column_as(Column::CreatedAt, "made")
-        .column_as(Column::FinishedAt, "ended")
-        .column(Column::Status)
-        .filter(Column::Id.gt(after))
-        .order_by_asc(Column::Id)
-        .limit(limit);
-    Ok(select.into_model::<Row>().all(&**tx).await?)
+/// Rows in the order of their ids, which is that of creation: when each was made and ended, and as
+/// what.
+async fn read(tx: &Tx, table: Table, (after, limit): (Uuid, u64)) -> Result<Vec<Row>> {
+    macro_rules! rows {
+        ($entity:ident, $made:ident, $ended:ident, $status:ident $(, $only:expr)?) => {{
+            use $entity::{Column, Entity};
+            Entity::find()
+                .select_only()
+                .column(Column::Id)
+                .column_as(Column::$made, "made")
+                .column_as(Column::$ended, "ended")
+                .column_as(Column::$status, "status")
+                .filter(Column::Id.gt(after))
+                $(.filter($only))?
+                .order_by_asc(Column::Id)
+                .limit(limit)
+                .into_model::<Row>()
+                .all(&**tx)
+                .await?
+        }};
+    }
+    Ok(match table {
+        Table::Occurrences => rows!(trigger_occurrence, CreatedAt, FinishedAt, Status),
+        Table::Actions => {
+            let of_no_trigger = scheduled_action::Column::TriggerId.is_null();
+            rows!(scheduled_action, CreatedAt, ExecutedAt, Status, of_no_trigger)
+        }
+        Table::Cycles => rows!(scheduled_trigger_execution, StartedAt, CompletedAt, Status),
+        Table::Events => rows!(event, ReceivedAt, ProcessedAt, Status),
+        Table::Audit => rows!(audit_log, At, At, Action),
+    })
 }
 
-async fn audits(tx: &Tx, after: Uuid, limit: u64) -> Result<Vec<Row>> {
-    use audit_log::{Column, Entity};
-    let select = Entity::find()
-        .select_only()
-        .column(Column::Id)
-        .column_as(Column::At, "made")
-        .column_as(Column::At, "ended")
-        .column_as(Column::Action, "status")
-        .filter(Column::Id.gt(after))
-        .order_by_asc(Column::Id)
-        .limit(limit);
-    Ok(select.into_model::<Row>().all(&**tx).await?)
-}
-
-async fn delete(tx: &Tx, table: Table, ids: Vec<Uuid>) -> Result<()> {
-    match table {
-        Table::Audit => {
-            audit_log::Entity::delete_many()
-                .filter(audit_log::Column::Id.is_in(ids))
-                .exec(&**tx)
-                .await?;
+async fn delete(tx: &Tx, table: Table, ids: Vec<Uuid>) -> Result<u64> {
+    macro_rules! gone {
+        ($entity:ident) => {{
+            use $entity::{Column, Entity};
+            Entity::delete_many().filter(Column::Id.is_in(ids))
+        }};
+    }
+    let deleted = match table {
+        Table::Audit => gone!(audit_log).exec(&**tx).await?,
+        Table::Events => gone!(event).exec(&**tx).await?,
+        Table::Cycles => gone!(scheduled_trigger_execution).exec(&**tx).await?,
+        Table::Actions => {
+            // Somebody may have had it tried again since it was read.
+            let open = [ActionStatus::Pending, ActionStatus::Processing].map(ActionStatus::as_str);
+            let ended = scheduled_action::Column::Status.is_not_in(open);
+            gone!(scheduled_action).filter(ended).exec(&**tx).await?
         }
         Table::Occurrences => {
             scheduled_action::Entity::delete_many()
                 .filter(scheduled_action::Column::TriggerOccurrenceId.is_in(ids.iter().copied()))
                 .exec(&**tx)
                 .await?;
-            trigger_occurrence::Entity::delete_many()
-                .filter(trigger_occurrence::Column::Id.is_in(ids))
-                .exec(&**tx)
-                .await?;
+            gone!(trigger_occurrence).exec(&**tx).await?
         }
-    }
-    Ok(())
+    };
+    Ok(deleted.rows_affected)
 }
 
-/// Deletes up to `limit` of the oldest log rows, those from before `since`. Answers how many.
-pub async fn delete_logs(tx: &Tx, since: DateTime<Utc>, limit: u64) -> Result<u64> {
+/// Which rows of the trigger log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Logs {
+    /// Evaluations that were held back.
+    HeldBack,
+    /// All others.
+    Others,
+}
+
+/// Deletes up to `limit` of the oldest log rows of a kind, those from before `since`. Answers how
+/// many.
+pub async fn delete_logs(tx: &Tx, kind: Logs, since: DateTime<Utc>, limit: u64) -> Result<u64> {
     use trigger_log::{Column, Entity};
     #[derive(FromQueryResult)]
     struct Old {
         id: i64,
         created_date: DateTime<Utc>,
     }
+    let of_kind = match kind {
+        // Written out, so that the index of these rows is used.
+        Logs::HeldBack => Expr::cust("status = 'held_back'"),
+        Logs::Others => Column::Status.ne(LogStatus::HeldBack.as_str()),
+    };
     let oldest = Entity::find()
         .select_only()
         .column(Column::Id)
         .column(Column::CreatedDate)
+        .filter(of_kind)
         .order_by_asc(Column::Id)
         .limit(limit)
         .into_model::<Old>()

@@ -22,9 +22,9 @@ pub(super) fn project(scope: Scope, column: impl ColumnTrait) -> Condition {
     }
 }
 
-/// Memberships whose `column` is the id of a project in `scope`. A machine sees its project, and
-/// not its people.
-pub(super) fn membership(scope: Scope, column: impl ColumnTrait) -> Condition {
+/// Rows whose `column` is the id of a project in `scope`, of what only people see: a machine sees
+/// its project, and neither the project's members nor its LINE OAs.
+pub(super) fn of_people(scope: Scope, column: impl ColumnTrait) -> Condition {
     match scope {
         Scope::Application(_) => Condition::all().add(Expr::val(1).eq(0)),
         Scope::Everything | Scope::ProjectsOf(_) => project(scope, column),

@@ -14,6 +14,7 @@ use std::{
 use chrono::{DateTime, TimeDelta, Utc};
 use prometheus::{Registry, Result, TextEncoder};
 
+use super::rules::RuleSeries;
 use super::series::{ExecutorSeries, HttpSeries, QueueSeries, build_info};
 
 /// The content type of [`Metrics::encode`]: the text format, version 0.0.4.
@@ -50,6 +51,7 @@ struct Inner {
     queue: QueueSeries,
     executor: ExecutorSeries,
     http: HttpSeries,
+    rules: RuleSeries,
 }
 
 impl Metrics {
@@ -64,6 +66,7 @@ impl Metrics {
             queue: QueueSeries::new(&registry)?,
             executor: ExecutorSeries::new(&registry)?,
             http: HttpSeries::new(&registry)?,
+            rules: RuleSeries::new(&registry)?,
             apps: Mutex::default(),
             registry,
         }));
@@ -198,6 +201,10 @@ impl Metrics {
         text
     }
 
+    pub(super) fn rules(&self) -> &RuleSeries {
+        &self.0.rules
+    }
+
     /// Counts for an application whose series exist, and under the lock, so that a removed
     /// application does not come back in part.
     fn app(&self, app: impl Display, count: impl FnOnce(&str)) {
@@ -215,7 +222,7 @@ impl Metrics {
     }
 }
 
-fn gauge(count: u64) -> i64 {
+pub(super) fn gauge(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 

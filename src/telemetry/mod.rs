@@ -5,6 +5,7 @@
 //! [`Metrics`].
 
 mod metrics;
+mod rules;
 mod series;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ use tracing::Subscriber;
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter, util::SubscriberInitExt};
 
 pub use self::metrics::{CONTENT_TYPE, DispatchStatus, Metrics};
+pub use self::rules::RulesWaiting;
 use crate::config::{LogConfig, LogFormat};
 
 /// Logging could not be set up.
@@ -58,6 +60,10 @@ where
 
 fn filter(config: &LogConfig) -> Result<EnvFilter, InitError> {
     // Blanks after commas are allowed in our setting, the filter takes them for names.
-    let directives: String = config.level.split_whitespace().collect();
+    let mut directives: String = config.level.split_whitespace().collect();
+    // It says two lines a change of the schema; the store says one in all.
+    if directives.split(',').any(|directive| directive == "info") {
+        directives.insert_str(0, "sea_orm_migration=warn,");
+    }
     Ok(EnvFilter::builder().parse(directives)?)
 }

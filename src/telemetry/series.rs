@@ -130,7 +130,12 @@ pub(super) fn build_info(r: &Registry) -> Result<()> {
     Ok(())
 }
 
-fn counters(r: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec> {
+pub(super) fn counters(
+    r: &Registry,
+    name: &str,
+    help: &str,
+    labels: &[&str],
+) -> Result<IntCounterVec> {
     added(r, IntCounterVec::new(Opts::new(name, help), labels)?)
 }
 
@@ -139,7 +144,10 @@ fn histograms(r: &Registry, name: &str, help: &str, label: &str) -> Result<Histo
     added(r, HistogramVec::new(opts, &[label])?)
 }
 
-fn added<C: Collector + Clone + 'static>(registry: &Registry, collector: C) -> Result<C> {
+pub(super) fn added<C: Collector + Clone + 'static>(
+    registry: &Registry,
+    collector: C,
+) -> Result<C> {
     registry.register(Box::new(collector.clone()))?;
     Ok(collector)
 }

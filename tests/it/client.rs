@@ -96,6 +96,16 @@ impl Client {
         self.try_send(Method::POST, path, body.into()).await.unwrap()
     }
 
+    /// Any body with any headers, sent with POST.
+    pub async fn post_raw(&self, path: &str, headers: &[(&str, &str)], body: Bytes) -> Answer {
+        let mut all = HeaderMap::new();
+        for (name, value) in headers {
+            let name: http::HeaderName = name.parse().unwrap();
+            all.insert(name, HeaderValue::from_str(value).unwrap());
+        }
+        self.send_with(Method::POST, path, all, body).await.unwrap()
+    }
+
     /// Any request; an error is a sentence of why there is no answer.
     pub async fn try_send(
         &self,
@@ -104,10 +114,20 @@ impl Client {
         body: Bytes,
     ) -> Result<Answer, String> {
         let mut headers = HeaderMap::new();
-        headers.insert("x-request-id", HeaderValue::from_static(REQUEST_ID));
         if !body.is_empty() {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
+        self.send_with(method, path, headers, body).await
+    }
+
+    async fn send_with(
+        &self,
+        method: Method,
+        path: &str,
+        mut headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Answer, String> {
+        headers.insert("x-request-id", HeaderValue::from_static(REQUEST_ID));
         if let Some(authorization) = &self.authorization {
             headers.insert(header::AUTHORIZATION, authorization.parse().unwrap());
         }

@@ -43,6 +43,21 @@ pub fn postgres_url() -> String {
     })
 }
 
+/// The throw-away server's address for tests that need one whatever the engine is. On SQLite there
+/// may be none: such tests run in the pass on PostgreSQL.
+pub fn postgres_at_hand() -> Option<String> {
+    match engine() {
+        Engine::Postgres => Some(postgres_url()),
+        Engine::Sqlite => {
+            let url = variable("PFY_TEST_POSTGRES_URL");
+            if url.is_none() {
+                eprintln!("this test needs PostgreSQL and runs in the pass on PostgreSQL");
+            }
+            url
+        }
+    }
+}
+
 #[expect(clippy::disallowed_methods, reason = "the tests' one look at the environment")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()

@@ -3,15 +3,21 @@
 
 mod api;
 mod app;
+mod authoring;
 mod client;
 mod coverage;
 mod delivery;
 mod driver;
 mod harness;
+mod intake;
 mod introspect;
 mod isolation;
 mod laws;
+mod line;
+mod pg_source;
 mod process;
 mod receiver;
+mod rule_history;
+mod rules;
 mod served;
 mod store_contract;

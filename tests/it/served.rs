@@ -1,8 +1,11 @@
 //! A server that listens, in a world with everything in it, and a client for each role.
 //!
 //! The project `shop` has the application `reports`, which has one of everything: a trigger, a
-//! backend, a tenant, a machine user, a delivered and a failed delivery. Beside it stands the
-//! application `billing`, and beside the project that of an outsider.
+//! backend, a tenant, a machine user, a workflow, a delivered and a failed delivery. Beside it stand
+//! the application `billing` and a LINE OA, and beside the project that of an outsider.
+
+mod line;
+mod rules;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +25,9 @@ use trigger_manager::{api, monitor};
 use crate::app::TestApp;
 use crate::client::Client;
 use crate::receiver::Answer;
+
+pub use line::LINE_USER;
+pub(crate) use rules::within;
 
 /// Who calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,7 +78,9 @@ impl Served {
         served.people().await;
         served.siblings().await;
         served.things().await;
+        served.line().await;
         served.history().await;
+        served.rules().await;
         served
     }
 

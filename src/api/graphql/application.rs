@@ -11,6 +11,7 @@ use super::project::Project;
 use super::tenant::{Tenant, read_tenants};
 use super::time::DateTime;
 use super::trigger::{Trigger, TriggerFilter, TriggerOrder, read_triggers};
+use super::workflow::{Workflow, read_workflows};
 use crate::app::{CreateApplication, UpdateApplication};
 use crate::domain::application as domain;
 use crate::domain::id::{ApplicationId, ProjectId};
@@ -19,7 +20,7 @@ use crate::error::{Error, Result};
 /// An application.
 pub struct Application(pub domain::Application);
 
-/// A service of a project. Has triggers, backends, machine users and tenants.
+/// A service of a project. Has triggers, backends, machine users, tenants and workflows.
 #[Object]
 impl Application {
     /// The id.
@@ -94,6 +95,18 @@ impl Application {
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<Tenant>> {
         read_tenants(ctx, self.0.id, environment, (first, after, last, before)).await
+    }
+
+    /// Its workflows, by name.
+    async fn workflows(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "How many from the start, 1 to 200; 50 unless given.")] first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "How many from the end, 1 to 200.")] last: Option<i32>,
+        #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
+    ) -> Result<Connection<Workflow>> {
+        read_workflows(ctx, self.0.id, (first, after, last, before)).await
     }
 
     /// When it was made.

@@ -109,10 +109,10 @@ impl Delivery {
 /// An attempt.
 pub struct Attempt(pub domain::Attempt);
 
-/// One call of a backend.
+/// One attempt to deliver or to do something: a call of a backend or of the LINE platform.
 #[Object]
 impl Attempt {
-    /// The attempt's number, from 1; the call carries it as `x-trigger-attempt`.
+    /// The attempt's number, from 1; calls of backends carry it as `x-trigger-attempt`.
     async fn number(&self) -> i32 {
         self.0.number
     }
@@ -154,7 +154,7 @@ impl Attempt {
 /// How an attempt ended.
 #[derive(Enum, Clone, Copy, PartialEq, Eq)]
 pub enum AttemptStatus {
-    /// Answered with 2xx in time.
+    /// Answered with 2xx in time, or done.
     Success,
     /// Anything else.
     Error,

@@ -14,9 +14,10 @@ use super::context::{app, scope};
 use super::delivery::Delivery;
 use super::error::Fault;
 use super::occurrence::Occurrence;
-use crate::app::{App, LogEntry, Watch};
+use super::trigger_log::TriggerLog;
+use crate::app::{App, LogEntry, Watch, Watched};
 use crate::domain::access::Scope;
-use crate::domain::id::ApplicationId;
+use crate::domain::id::{ApplicationId, LineOaId};
 use crate::error::Result;
 
 /// How often it is checked that the subscriber may still see what it sees.
@@ -41,7 +42,7 @@ impl SubscriptionRoot {
         ctx: &Context<'_>,
         #[graphql(desc = "The application.")] application_id: ID,
     ) -> Result<impl Stream<Item = Result<Occurrence, Fault>>> {
-        follow(ctx, &application_id).await
+        follow(ctx, ApplicationId::parse(&application_id).map(Watched::Application)).await
     }
 
     /// The deliveries of an application, as they are from now on after each attempt. Ends with an
@@ -51,7 +52,18 @@ impl SubscriptionRoot {
         ctx: &Context<'_>,
         #[graphql(desc = "The application.")] application_id: ID,
     ) -> Result<impl Stream<Item = Result<Delivery, Fault>>> {
-        follow(ctx, &application_id).await
+        follow(ctx, ApplicationId::parse(&application_id).map(Watched::Application)).await
+    }
+
+    /// The trigger log of a LINE OA as it grows from now on: each evaluation of a rule that is
+    /// logged, and each attempt of an action. Ends with an error when the caller may no longer see
+    /// the LINE OA. Machine users see none.
+    async fn trigger_logs(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The LINE OA.")] line_oa_id: ID,
+    ) -> Result<impl Stream<Item = Result<TriggerLog, Fault>>> {
+        follow(ctx, LineOaId::parse(&line_oa_id).map(Watched::LineOa)).await
     }
 }
 
@@ -79,19 +91,25 @@ impl Told for Delivery {
     }
 }
 
+impl Told for TriggerLog {
+    async fn read(app: &App, scope: Scope, entries: &[LogEntry]) -> Result<Vec<Self>> {
+        let rows = app.watched_logs(scope, entries).await?;
+        Ok(rows.into_iter().map(TriggerLog).collect())
+    }
+}
+
 async fn follow<T: Told>(
     ctx: &Context<'_>,
-    application: &ID,
+    watched: Result<Watched>,
 ) -> Result<impl Stream<Item = Result<T, Fault>> + use<T>> {
-    let scope = scope(ctx)?;
-    let application = ApplicationId::parse(application)?;
+    let (scope, watched) = (scope(ctx)?, watched?);
     let mut checks = interval_at(Instant::now() + CHECK_EVERY, CHECK_EVERY);
     checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let follower = Follower {
-        watch: app(ctx).watch(scope, application).await?,
+        watch: app(ctx).watch(scope, watched).await?,
         app: Arc::clone(app(ctx)),
         presented: ctx.data_opt::<Presented>().cloned().unwrap_or_default(),
-        application,
+        watched,
         scope,
         checks,
         read: VecDeque::new(),
@@ -104,7 +122,7 @@ struct Follower<T> {
     app: Arc<App>,
     watch: Watch,
     presented: Presented,
-    application: ApplicationId,
+    watched: Watched,
     scope: Scope,
     checks: Interval,
     read: VecDeque<T>,
@@ -140,10 +158,10 @@ impl<T: Told> Follower<T> {
         Ok(())
     }
 
-    /// Whether the credentials still hold, and still let see the application.
+    /// Whether the credentials still hold, and still let see what is watched.
     async fn check(&mut self) -> Result<()> {
         let presented = self.presented.0.as_ref().map(ExposeSecret::expose_secret);
         self.scope = self.app.authenticate(presented).await?.scope();
-        self.app.may_watch(self.scope, self.application).await
+        self.app.may_watch(self.scope, self.watched).await
     }
 }

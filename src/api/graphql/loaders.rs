@@ -12,12 +12,20 @@ use async_graphql::dataloader::{DataLoader, Loader};
 use crate::app::App;
 use crate::domain::access::Scope;
 use crate::domain::application::{Application, Backend};
+use crate::domain::audience::Audience;
+use crate::domain::cycle::Cycle;
 use crate::domain::delivery::{Attempt, Delivery};
+use crate::domain::event::Event;
 use crate::domain::id::{
-    ApplicationId, BackendId, OccurrenceId, ProjectId, ScheduledActionId, TriggerId, UserId,
+    ApplicationId, AudienceId, BackendId, CycleId, EventId, LineOaId, OccurrenceId, ProjectId,
+    ScheduledActionId, TriggerId, TriggerRuleId, UserId, WorkflowId,
 };
+use crate::domain::line::{LineOa, LineUser};
 use crate::domain::people::{Project, User};
+use crate::domain::rule::TriggerRule;
+use crate::domain::scheduled_action::ScheduledAction;
 use crate::domain::trigger::{Occurrence, Trigger};
+use crate::domain::workflow::Workflow;
 use crate::error::Error;
 
 /// Loads by id. Its errors are shared by all who waited for the same load.
@@ -44,6 +52,18 @@ pub struct DeliveriesOf(pub OccurrenceId);
 /// Asks for a delivery's attempts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AttemptsOf(pub ScheduledActionId);
+
+/// Asks how many members an audience has; none: none.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MembersOf(pub AudienceId);
+
+/// Asks for the copies of a call that went to several backends.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CopiesOf(pub ScheduledActionId);
+
+/// Asks for the name of a rule, which may have been deleted.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct NameOf(pub TriggerRuleId);
 
 type Loaded<K, V> = Result<HashMap<K, V>, Arc<Error>>;
 
@@ -143,5 +163,111 @@ impl Loader<AttemptsOf> for Loaders {
     async fn load(&self, keys: &[AttemptsOf]) -> Loaded<AttemptsOf, Vec<Attempt>> {
         let ids: Vec<_> = keys.iter().map(|key| key.0).collect();
         grouped(self.app.attempts_of(&ids).await, |row| AttemptsOf(row.delivery_id))
+    }
+}
+
+impl Loader<LineOaId> for Loaders {
+    type Value = LineOa;
+    type Error = Arc<Error>;
+
+    async fn load(&self, ids: &[LineOaId]) -> Loaded<LineOaId, LineOa> {
+        by(self.app.line_oas_by_ids(self.scope, ids).await, |row| row.id)
+    }
+}
+
+impl Loader<AudienceId> for Loaders {
+    type Value = Audience;
+    type Error = Arc<Error>;
+
+    async fn load(&self, ids: &[AudienceId]) -> Loaded<AudienceId, Audience> {
+        by(self.app.audiences_by_ids(self.scope, ids).await, |row| row.id)
+    }
+}
+
+impl Loader<WorkflowId> for Loaders {
+    type Value = Workflow;
+    type Error = Arc<Error>;
+
+    async fn load(&self, ids: &[WorkflowId]) -> Loaded<WorkflowId, Workflow> {
+        by(self.app.workflows_by_ids(self.scope, ids).await, |row| row.id)
+    }
+}
+
+impl Loader<TriggerRuleId> for Loaders {
+    type Value = TriggerRule;
+    type Error = Arc<Error>;
+
+    async fn load(&self, ids: &[TriggerRuleId]) -> Loaded<TriggerRuleId, TriggerRule> {
+        by(self.app.trigger_rules_by_ids(self.scope, ids).await, |row| row.id)
+    }
+}
+
+impl Loader<(LineOaId, String)> for Loaders {
+    type Value = LineUser;
+    type Error = Arc<Error>;
+
+    async fn load(&self, keys: &[(LineOaId, String)]) -> Loaded<(LineOaId, String), LineUser> {
+        let users = self.app.line_users_by_ids(keys).await;
+        by(users, |row| (row.line_oa_id, row.user_id.clone()))
+    }
+}
+
+impl Loader<MembersOf> for Loaders {
+    type Value = i64;
+    type Error = Arc<Error>;
+
+    async fn load(&self, keys: &[MembersOf]) -> Loaded<MembersOf, i64> {
+        let ids: Vec<_> = keys.iter().map(|key| key.0).collect();
+        let sizes = self.app.audience_sizes(&ids).await?;
+        Ok(sizes.into_iter().map(|(id, members)| (MembersOf(id), members)).collect())
+    }
+}
+
+impl Loader<EventId> for Loaders {
+    type Value = Event;
+    type Error = Arc<Error>;
+
+    async fn load(&self, ids: &[EventId]) -> Loaded<EventId, Event> {
+        by(self.app.events_by_ids(self.scope, ids).await, |row| row.id)
+    }
+}
+
+impl Loader<CycleId> for Loaders {
+    type Value = Cycle;
+    type Error = Arc<Error>;
+
+    async fn load(&self, ids: &[CycleId]) -> Loaded<CycleId, Cycle> {
+        by(self.app.cycles_by_ids(self.scope, ids).await, |row| row.id)
+    }
+}
+
+impl Loader<ScheduledActionId> for Loaders {
+    type Value = ScheduledAction;
+    type Error = Arc<Error>;
+
+    async fn load(&self, ids: &[ScheduledActionId]) -> Loaded<ScheduledActionId, ScheduledAction> {
+        by(self.app.scheduled_actions_by_ids(self.scope, ids).await, |row| row.id)
+    }
+}
+
+impl Loader<CopiesOf> for Loaders {
+    type Value = Vec<ScheduledAction>;
+    type Error = Arc<Error>;
+
+    async fn load(&self, keys: &[CopiesOf]) -> Loaded<CopiesOf, Vec<ScheduledAction>> {
+        let ids: Vec<_> = keys.iter().map(|key| key.0).collect();
+        let copies = self.app.scheduled_action_copies(self.scope, &ids).await?;
+        grouped(Ok(copies), |row| CopiesOf(row.parent_id.unwrap_or_default()))
+    }
+}
+
+impl Loader<NameOf> for Loaders {
+    type Value = String;
+    type Error = Arc<Error>;
+
+    async fn load(&self, keys: &[NameOf]) -> Loaded<NameOf, String> {
+        let ids: Vec<_> = keys.iter().map(|key| key.0).collect();
+        let names = self.app.rule_names(self.scope, &ids).await?;
+        Ok(names.into_iter().map(|(id, name)| (NameOf(id), name)).collect())
     }
 }

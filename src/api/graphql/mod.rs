@@ -14,27 +14,40 @@
 )]
 
 mod application;
+mod audience;
 mod audit;
 mod backend;
+mod catalog;
 mod connection;
 mod context;
 mod cron;
 mod delivery;
 mod edge;
 mod error;
+mod event;
 mod executor;
+mod line_oa;
+mod line_user;
+mod links;
 mod live;
 mod loaders;
 mod machine_user;
 mod occurrence;
 mod project;
+mod rule;
+mod rule_input;
+mod rule_test;
+mod scheduled_action;
+mod scheduled_trigger_execution;
 mod session;
 mod tenant;
 #[cfg(test)]
 mod tests;
 mod time;
 mod trigger;
+mod trigger_log;
 mod user;
+mod workflow;
 
 use async_graphql::{MergedObject, SDLExportOptions, SchemaBuilder};
 
@@ -55,6 +68,17 @@ struct Query(
     backend::BackendQuery,
     audit::AuditLogQuery,
     executor::ExecutorQuery,
+    line_oa::LineOaQuery,
+    line_user::LineUserQuery,
+    audience::AudienceQuery,
+    workflow::WorkflowQuery,
+    rule::TriggerRuleQuery,
+    rule_test::TriggerRuleTestQuery,
+    catalog::CatalogQuery,
+    event::EventQuery,
+    scheduled_action::ScheduledActionQuery,
+    scheduled_trigger_execution::ScheduledTriggerExecutionQuery,
+    trigger_log::TriggerLogQuery,
     cron::CronQuery,
 );
 
@@ -70,6 +94,12 @@ struct Mutation(
     trigger::TriggerMutation,
     delivery::DeliveryMutation,
     backend::BackendMutation,
+    line_oa::LineOaMutation,
+    line_user::LineUserMutation,
+    audience::AudienceMutation,
+    workflow::WorkflowMutation,
+    rule::TriggerRuleMutation,
+    scheduled_action::ScheduledActionMutation,
 );
 
 type Schema = async_graphql::Schema<Query, Mutation, live::SubscriptionRoot>;

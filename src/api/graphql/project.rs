@@ -6,6 +6,7 @@ use super::application::{Application, read_applications};
 use super::connection::Connection;
 use super::context::{app, caller, loaders, page, scope};
 use super::error::{Fault, nullable};
+use super::line_oa::{LineOa, read_line_oas};
 use super::time::DateTime;
 use super::user::User;
 use crate::app::{AddProjectMember, CreateProject, UpdateProject, UserRef};
@@ -17,7 +18,7 @@ use crate::error::{Error, Result};
 /// A project.
 pub struct Project(pub domain::Project);
 
-/// The owner of applications. Has members with a role.
+/// The owner of applications and LINE OAs. Has members with a role.
 #[Object]
 impl Project {
     /// The id.
@@ -45,6 +46,18 @@ impl Project {
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<Application>> {
         read_applications(ctx, Some(self.0.id), (first, after, last, before)).await
+    }
+
+    /// Its LINE OAs, by name. Machine users see none.
+    async fn line_oas(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "How many from the start, 1 to 200; 50 unless given.")] first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "How many from the end, 1 to 200.")] last: Option<i32>,
+        #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
+    ) -> Result<Connection<LineOa>> {
+        read_line_oas(ctx, Some(self.0.id), (first, after, last, before)).await
     }
 
     /// Its members, the oldest membership first. Machine users see none.

@@ -7,14 +7,16 @@ use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::problem::{Problem, request_id};
 use crate::app::App;
 use crate::domain::audit::Caller;
+use crate::domain::rule::misfit::join;
 use crate::error::Error;
 
-/// The largest body, in bytes.
+/// The largest body, in bytes, where an endpoint names no other.
 pub const BODY_MAX: usize = 64 * 1024;
 
 /// Whoever calls. Comes first among a handler's arguments, so that nobody unknown has a body
@@ -41,11 +43,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         if !is_json(request.headers()) {
-            return Err(Problem::new(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "UNSUPPORTED_MEDIA_TYPE",
-                "the body must be JSON, with the header Content-Type: application/json",
-            ));
+            return Err(no_json());
         }
         parse(&read(request, state).await?).map(Self)
     }
@@ -74,33 +72,67 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for OptionalBody<T> {
     }
 }
 
+/// The body must be JSON and is sent as something else.
+pub(super) fn no_json() -> Problem {
+    Problem::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "UNSUPPORTED_MEDIA_TYPE",
+        "the body must be JSON, with the header Content-Type: application/json",
+    )
+}
+
 /// `application/json` or `application/…+json`, whatever its parameters.
-fn is_json(headers: &HeaderMap) -> bool {
-    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-    let essence = value.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
+    let essence = essence(headers);
     essence == "application/json"
         || essence.strip_prefix("application/").is_some_and(|subtype| subtype.ends_with("+json"))
+}
+
+/// The media type of the body in lower case, without its parameters.
+pub(super) fn essence(headers: &HeaderMap) -> String {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    value.split(';').next().unwrap_or("").trim().to_ascii_lowercase()
 }
 
 /// The router's body limit counts while reading, whatever the length header says.
 async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Problem> {
     Bytes::from_request(request, state).await.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => Problem::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "PAYLOAD_TOO_LARGE",
-            format!("the body must have at most {BODY_MAX} bytes"),
-        ),
-        _ => Problem::new(StatusCode::BAD_REQUEST, "BAD_REQUEST", "the body did not arrive whole"),
+        StatusCode::PAYLOAD_TOO_LARGE => too_large(BODY_MAX),
+        _ => broken(),
     })
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+/// A body of at most `most` bytes, counted while reading, in the place of the router's limit.
+pub(super) async fn read_up_to(request: Request, most: usize) -> Result<Bytes, Problem> {
+    match Limited::new(request.into_body(), most).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_large(most)),
+        Err(_) => Err(broken()),
+    }
+}
+
+fn too_large(most: usize) -> Problem {
+    let detail = format!("the body must have at most {most} bytes");
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE", detail)
+}
+
+fn broken() -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "BAD_REQUEST", "the body did not arrive whole")
+}
+
+/// Reads an object.
+pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     if !bytes.trim_ascii_start().starts_with(b"{") {
         return Err(match serde_json::from_slice::<IgnoredAny>(bytes) {
             Ok(_) => Error::invalid("body", "the body must be a JSON object").into(),
             Err(error) => malformed(&error),
         });
     }
+    parse_below("", bytes)
+}
+
+/// Reads any JSON. Paths of what does not fit begin with `root`.
+pub(super) fn parse_below<T: DeserializeOwned>(root: &str, bytes: &[u8]) -> Result<T, Problem> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();
@@ -108,7 +140,9 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         if !error.is_data() {
             return malformed(&error);
         }
-        Error::invalid(if path == "." { "body".to_owned() } else { path }, error.to_string()).into()
+        let path = join(root, if path == "." { "" } else { &path });
+        let field = if path.is_empty() { "body".to_owned() } else { path };
+        Error::invalid(field, error.to_string()).into()
     })?;
     json.end().map_err(|error| malformed(&error))?;
     Ok(value)

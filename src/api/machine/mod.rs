@@ -1,5 +1,6 @@
 //! The REST surface for machines: a backend registers, sends heartbeats, asks who it is and
-//! which tenants there are.
+//! which tenants there are; services send events and queue resumes of workflows; the LINE platform
+//! sends its webhooks.
 //!
 //! Names are camelCase going out; coming in, snake_case is read too, and fields that are not
 //! known are passed over, so that a newer client can talk to an older server. Every error is a
@@ -9,11 +10,14 @@
 mod backend;
 mod check;
 mod door;
+mod events;
 mod heartbeat;
 mod problem;
+mod scheduled_action;
 mod tenants;
 #[cfg(test)]
 mod tests;
+mod webhook;
 
 use std::sync::Arc;
 
@@ -31,7 +35,7 @@ use crate::app::App;
 pub use door::BODY_MAX;
 pub use problem::{PROBLEM_JSON, Problem};
 
-/// The routes under `/api/machine`, the OpenAPI document with its reference page
+/// The routes under `/api/machine` and `/api/line`, the OpenAPI document with its reference page
 /// ([`openapi::router`]), and 404 for whatever else is under `/api`. More specific routes of
 /// other routers may be merged; errors of theirs are their own.
 ///
@@ -56,6 +60,10 @@ pub(super) fn documented() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(check::check))
         .routes(routes!(tenants::tenants))
         .routes(routes!(tenants::tenants_alias))
+        .routes(routes!(events::receive_events))
+        .routes(routes!(scheduled_action::create))
+        .routes(routes!(scheduled_action::show, scheduled_action::cancel))
+        .routes(routes!(webhook::receive_webhook))
 }
 
 async fn nothing() -> StatusCode {

@@ -104,6 +104,13 @@ impl Problem {
         self
     }
 
+    /// The same problem, about that field.
+    #[must_use]
+    pub fn with_field(mut self, field: impl Into<String>) -> Self {
+        self.field = Some(field.into().into());
+        self
+    }
+
     /// The status.
     pub fn status(&self) -> StatusCode {
         self.status

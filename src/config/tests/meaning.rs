@@ -111,6 +111,19 @@ fn other_databases_and_incomplete_addresses_are_refused() {
 }
 
 #[test]
+fn events_come_from_postgresql_alone_or_from_nowhere() {
+    assert!(from_environment(&[]).unwrap().pg_source.database_url.is_none());
+    let source = |url| from_environment(&[("PFY_PG_SOURCE_DATABASE_URL", url)]);
+    let url = source("postgres://reader@customers/shop").unwrap().pg_source.database_url.unwrap();
+    assert_eq!(url.engine(), Engine::Postgres);
+    for bad in ["sqlite://shop.db", "customers/shop", "postgres:"] {
+        let (key, reason) = only_problem(source(bad));
+        assert_eq!(key, "pg_source.database_url", "{bad}");
+        assert!(reason.contains("write postgres://"), "{reason}");
+    }
+}
+
+#[test]
 fn an_outside_issuer_needs_an_audience_and_a_safe_address() {
     let issuer = ("PFY_AUTH_JWT_ISSUER", "https://id.example.com/realm");
     let (key, _) = only_problem(from_environment(&[issuer]));

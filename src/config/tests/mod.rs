@@ -5,6 +5,7 @@ use secrecy::ExposeSecret;
 use super::*;
 
 mod joining;
+mod line;
 mod meaning;
 mod redaction;
 

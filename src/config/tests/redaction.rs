@@ -34,11 +34,13 @@ fn without_a_secret_key_its_file_stands_next_to_the_sqlite_file() {
 
 #[test]
 fn secrets_are_shown_nowhere() {
-    let secrets = ["a-passphrase-of-mine", "pfy_bootstrap-token-0123", "hunter2", "hunter3"];
+    let secrets =
+        ["a-passphrase-of-mine", "pfy_bootstrap-token-0123", "hunter2", "hunter3", "hunter4"];
     let config = from_environment(&[
         ("PFY_SECRET_KEY", secrets[0]),
         ("PFY_AUTH_BOOTSTRAP_TOKEN", secrets[1]),
         ("PFY_DATABASE_URL", "postgres://u:hunter2@db/pfy?sslmode=require&password=hunter3"),
+        ("PFY_PG_SOURCE_DATABASE_URL", "postgres://reader:hunter4@customers/shop"),
     ])
     .unwrap();
     assert_eq!(config.secret_key.as_ref().unwrap().expose_secret(), secrets[0]);

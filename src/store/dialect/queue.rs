@@ -163,6 +163,18 @@ pub(in crate::store) const CANCEL_ACTIONS: Sql = Sql {
         FROM held h WHERE a.id = h.id AND a.status IN ('pending', 'processing')",
 };
 
+/// Cancels one piece of open work. `$1` id, `$2` reason, `$3` now.
+pub(in crate::store) const CANCEL_ACTION: Sql = Sql {
+    sqlite: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2, executed_at = $3,
+            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
+            lease_token = NULL, updated_at = $3
+        WHERE id = $1 AND status IN ('pending', 'processing')",
+    postgres: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2, executed_at = $3,
+            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
+            lease_token = NULL, updated_at = $3
+        WHERE id = $1 AND status IN ('pending', 'processing')",
+};
+
 /// Cancels open work of a backend. Answers the occurrences it was for. `$1` backend,
 /// `$2` reason, `$3` now.
 pub(in crate::store) const CANCEL_BACKEND_ACTIONS: Sql = Sql {
@@ -193,51 +205,62 @@ pub(in crate::store) const WAKE_LANE: Sql = Sql {
 
 /// Writes log rows. `$1` rows.
 pub(in crate::store) const INSERT_LOGS: Sql = Sql {
-    sqlite: "INSERT INTO trigger_log (trigger_on, action_type, action_config, status,
-            error_message, trigger_id, trigger_occurrence_id, backend_id, scheduled_action_id,
-            application_id, attempt, response_status, duration_ms, reason, created_date)
-        SELECT value ->> 'trigger_on', value ->> 'action_type', nullif(value -> 'action_config', 'null'),
-            value ->> 'status', value ->> 'error_message', unhex(value ->> 'trigger_id'),
-            unhex(value ->> 'trigger_occurrence_id'), unhex(value ->> 'backend_id'),
-            unhex(value ->> 'scheduled_action_id'), unhex(value ->> 'application_id'),
-            value ->> 'attempt', value ->> 'response_status', value ->> 'duration_ms',
-            value ->> 'reason', value ->> 'created_date'
+    sqlite: "INSERT INTO trigger_log (trigger_on, trigger_rule_id, audience_id, user_id,
+            action_type, action_config, status, error_message, trigger_id,
+            trigger_occurrence_id, scheduled_action_id, event_id, application_id,
+            organization_id, line_oa_id, reason, held_until, created_date)
+        SELECT value ->> 'trigger_on', unhex(value ->> 'trigger_rule_id'),
+            unhex(value ->> 'audience_id'), value ->> 'user_id', value ->> 'action_type',
+            nullif(value -> 'action_config', 'null'), value ->> 'status',
+            value ->> 'error_message', unhex(value ->> 'trigger_id'),
+            unhex(value ->> 'trigger_occurrence_id'), unhex(value ->> 'scheduled_action_id'),
+            unhex(value ->> 'event_id'), unhex(value ->> 'application_id'),
+            unhex(value ->> 'organization_id'), unhex(value ->> 'line_oa_id'),
+            value ->> 'reason', value ->> 'held_until', value ->> 'created_date'
         FROM json_each($1)",
-    postgres: "INSERT INTO trigger_log (trigger_on, action_type, action_config, status,
-            error_message, trigger_id, trigger_occurrence_id, backend_id, scheduled_action_id,
-            application_id, attempt, response_status, duration_ms, reason, created_date)
-        SELECT trigger_on, action_type, action_config, status, error_message, trigger_id,
-            trigger_occurrence_id, backend_id, scheduled_action_id, application_id, attempt,
-            response_status, duration_ms, reason, created_date
-        FROM json_to_recordset($1::json) AS r(trigger_on text, action_type text,
-            action_config jsonb, status text, error_message text, trigger_id uuid,
-            trigger_occurrence_id uuid, backend_id uuid, scheduled_action_id uuid,
-            application_id uuid, attempt int, response_status smallint, duration_ms int,
-            reason text, created_date timestamptz)",
+    postgres: "INSERT INTO trigger_log (trigger_on, trigger_rule_id, audience_id, user_id,
+            action_type, action_config, status, error_message, trigger_id,
+            trigger_occurrence_id, scheduled_action_id, event_id, application_id,
+            organization_id, line_oa_id, reason, held_until, created_date)
+        SELECT trigger_on, trigger_rule_id, audience_id, user_id, action_type, action_config,
+            status, error_message, trigger_id, trigger_occurrence_id, scheduled_action_id,
+            event_id, application_id, organization_id, line_oa_id, reason, held_until,
+            created_date
+        FROM json_to_recordset($1::json) AS r(trigger_on text, trigger_rule_id uuid,
+            audience_id uuid, user_id text, action_type text, action_config jsonb, status text,
+            error_message text, trigger_id uuid, trigger_occurrence_id uuid,
+            scheduled_action_id uuid, event_id uuid, application_id uuid, organization_id uuid,
+            line_oa_id uuid, reason text, held_until timestamptz, created_date timestamptz)",
 };
 
-/// Writes log rows of attempts; what was to be done is taken from the work. `$1` rows
-/// {scheduled_action_id, status, error_message, attempt, response_status, duration_ms, reason,
-/// created_date}.
+/// Writes log rows of attempts; what was to be done, why and for whom is taken from the work. `$1`
+/// rows {scheduled_action_id, status, error_message, attempt, response_status, duration_ms,
+/// reason, platform_request_id, created_date}.
 pub(in crate::store) const LOG_ATTEMPTS: Sql = Sql {
-    sqlite: "INSERT INTO trigger_log (trigger_on, action_type, action_config, status,
-            error_message, trigger_id, trigger_occurrence_id, backend_id, scheduled_action_id,
-            application_id, attempt, response_status, duration_ms, reason, created_date)
-        SELECT 'trigger', a.action_type, a.action_config, r.value ->> 'status',
-            r.value ->> 'error_message', a.trigger_id, a.trigger_occurrence_id, a.backend_id,
-            a.id, a.application_id, r.value ->> 'attempt', r.value ->> 'response_status',
-            r.value ->> 'duration_ms', r.value ->> 'reason', r.value ->> 'created_date'
+    sqlite: "INSERT INTO trigger_log (trigger_on, trigger_rule_id, user_id, action_type,
+            action_config, status, error_message, trigger_id, trigger_occurrence_id, backend_id,
+            scheduled_action_id, event_id, application_id, organization_id, line_oa_id, attempt,
+            response_status, duration_ms, reason, platform_request_id, created_date)
+        SELECT coalesce(a.source_type, 'trigger'), a.trigger_rule_id, a.user_id, a.action_type,
+            a.action_config, r.value ->> 'status', r.value ->> 'error_message', a.trigger_id,
+            a.trigger_occurrence_id, a.backend_id, a.id, a.event_id, a.application_id,
+            a.organization_id, a.line_oa_id, r.value ->> 'attempt',
+            r.value ->> 'response_status', r.value ->> 'duration_ms', r.value ->> 'reason',
+            r.value ->> 'platform_request_id', r.value ->> 'created_date'
         FROM json_each($1) r
             JOIN scheduled_action a ON a.id = unhex(r.value ->> 'scheduled_action_id')",
-    postgres: "INSERT INTO trigger_log (trigger_on, action_type, action_config, status,
-            error_message, trigger_id, trigger_occurrence_id, backend_id, scheduled_action_id,
-            application_id, attempt, response_status, duration_ms, reason, created_date)
-        SELECT 'trigger', a.action_type, a.action_config, r.status, r.error_message, a.trigger_id,
-            a.trigger_occurrence_id, a.backend_id, a.id, a.application_id, r.attempt,
-            r.response_status, r.duration_ms, r.reason, r.created_date
+    postgres: "INSERT INTO trigger_log (trigger_on, trigger_rule_id, user_id, action_type,
+            action_config, status, error_message, trigger_id, trigger_occurrence_id, backend_id,
+            scheduled_action_id, event_id, application_id, organization_id, line_oa_id, attempt,
+            response_status, duration_ms, reason, platform_request_id, created_date)
+        SELECT coalesce(a.source_type, 'trigger'), a.trigger_rule_id, a.user_id, a.action_type,
+            a.action_config, r.status, r.error_message, a.trigger_id, a.trigger_occurrence_id,
+            a.backend_id, a.id, a.event_id, a.application_id, a.organization_id, a.line_oa_id,
+            r.attempt, r.response_status, r.duration_ms, r.reason, r.platform_request_id,
+            r.created_date
         FROM json_to_recordset($1::json) AS r(scheduled_action_id uuid, status text,
                 error_message text, attempt int, response_status smallint, duration_ms int,
-                reason text, created_date timestamptz)
+                reason text, platform_request_id text, created_date timestamptz)
             JOIN scheduled_action a ON a.id = r.scheduled_action_id",
 };
 
@@ -256,11 +279,11 @@ pub(in crate::store) const REQUEUE_ACTION: Sql = Sql {
     sqlite: "UPDATE scheduled_action SET status = 'pending', attempts_before = retry_count,
             execute_at = max($2, coalesce(lease_until, $2)), expires_at = $3,
             executed_at = NULL, lease_until = NULL, updated_at = $2
-        WHERE id = $1 AND status IN ('failed', 'cancelled')",
+        WHERE id = $1 AND status IN ('failed', 'cancelled', 'expired')",
     postgres: "UPDATE scheduled_action SET status = 'pending', attempts_before = retry_count,
             execute_at = greatest($2, lease_until), expires_at = $3,
             executed_at = NULL, lease_until = NULL, updated_at = $2
-        WHERE id = $1 AND status IN ('failed', 'cancelled')",
+        WHERE id = $1 AND status IN ('failed', 'cancelled', 'expired')",
 };
 
 /// Makes an occurrence pending again, with one ended delivery less. `$1` id.

@@ -150,17 +150,25 @@ pub(in crate::store) const ACTIVE_TRIGGERS: Sql = Sql {
     postgres: r#"SELECT count(*) AS n FROM "trigger" WHERE next_fire_at IS NOT NULL"#,
 };
 
-/// The earliest due time of triggers, of pending work and of waiting occurrences; each none when
-/// there is nothing.
+/// The earliest due time of triggers, of pending work, of waiting occurrences and of time-based
+/// rules, and the oldest event and cycle that are not worked off; each none when there is nothing.
 pub(in crate::store) const NEXT_DUE: Sql = Sql {
     sqlite: r#"SELECT
         (SELECT min(next_fire_at) FROM "trigger" WHERE next_fire_at IS NOT NULL) AS trigger_at,
         (SELECT min(execute_at) FROM scheduled_action WHERE status = 'pending') AS action_at,
         (SELECT min(next_attempt_at) FROM trigger_occurrence
-            WHERE next_attempt_at IS NOT NULL) AS waiting_at"#,
+            WHERE next_attempt_at IS NOT NULL) AS waiting_at,
+        (SELECT min(next_fire_at) FROM trigger_rule WHERE next_fire_at IS NOT NULL) AS rule_at,
+        (SELECT received_at FROM event WHERE status = 'pending' ORDER BY id LIMIT 1) AS event_at,
+        (SELECT started_at FROM scheduled_trigger_execution WHERE status = 'processing'
+            ORDER BY id LIMIT 1) AS cycle_at"#,
     postgres: r#"SELECT
         (SELECT min(next_fire_at) FROM "trigger" WHERE next_fire_at IS NOT NULL) AS trigger_at,
         (SELECT min(execute_at) FROM scheduled_action WHERE status = 'pending') AS action_at,
         (SELECT min(next_attempt_at) FROM trigger_occurrence
-            WHERE next_attempt_at IS NOT NULL) AS waiting_at"#,
+            WHERE next_attempt_at IS NOT NULL) AS waiting_at,
+        (SELECT min(next_fire_at) FROM trigger_rule WHERE next_fire_at IS NOT NULL) AS rule_at,
+        (SELECT received_at FROM event WHERE status = 'pending' ORDER BY id LIMIT 1) AS event_at,
+        (SELECT started_at FROM scheduled_trigger_execution WHERE status = 'processing'
+            ORDER BY id LIMIT 1) AS cycle_at"#,
 };

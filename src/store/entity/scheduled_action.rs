@@ -14,6 +14,7 @@ pub struct Model {
     pub action_config: Json,
     #[sea_orm(column_type = "JsonBinary", nullable)]
     pub source_config: Option<Json>,
+    pub source_type: Option<String>,
     pub execute_at: DateTimeUtc,
     pub expires_at: Option<DateTimeUtc>,
     pub executed_at: Option<DateTimeUtc>,
@@ -32,6 +33,9 @@ pub struct Model {
     pub lease_token: Option<Uuid>,
     pub lease_until: Option<DateTimeUtc>,
     pub dedupe: Option<String>,
+    pub parent_id: Option<Uuid>,
+    pub event_id: Option<Uuid>,
+    pub subject: Option<String>,
     pub last_error: Option<String>,
     pub created_at: DateTimeUtc,
     pub updated_at: DateTimeUtc,

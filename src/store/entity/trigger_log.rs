@@ -28,6 +28,8 @@ pub struct Model {
     pub response_status: Option<i16>,
     pub duration_ms: Option<i32>,
     pub reason: Option<String>,
+    pub held_until: Option<DateTimeUtc>,
+    pub platform_request_id: Option<String>,
     pub created_date: DateTimeUtc,
 }
 

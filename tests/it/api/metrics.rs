@@ -31,7 +31,8 @@ async fn an_autoscaler_finds_its_series_by_name_and_label() {
     // One due time, two backends, of which one failed for good.
     assert_eq!(series[&of("pfy_executor_queue_all_total")], 2.0, "{series:?}");
     assert_eq!(series[&of("pfy_executor_queue_processed_total")], 2.0);
-    assert_eq!(series[&of("pfy_executor_queue_waiting")], 0.0);
+    // A call that a rule queued for tomorrow.
+    assert_eq!(series[&of("pfy_executor_queue_waiting")], 1.0);
     assert_eq!(series[&of("pfy_executor_queue_process_time_seconds_count")], 2.0);
     assert_eq!(series[&of("pfy_executor_trigger_delivery_failed_total")], 1.0);
     assert_eq!(series["pfy_executor_active_triggers"], 1.0);
@@ -54,13 +55,14 @@ async fn what_waits_is_counted_before_it_is_sent() {
     let status = "{ executorStatus { waiting { applicationId count } activeTriggers
         executors { alive } } }";
     let status = served.client(Role::Member).data(status, json!(null)).await;
-    let waiting = json!([{ "applicationId": served.id("application"), "count": 2 }]);
+    // The two deliveries, and a call that a rule queued for tomorrow.
+    let waiting = json!([{ "applicationId": served.id("application"), "count": 3 }]);
     assert_eq!(status["executorStatus"]["waiting"], waiting, "{status}");
     assert_eq!(status["executorStatus"]["activeTriggers"], 1);
     assert_eq!(status["executorStatus"]["executors"][0]["alive"], true);
     let series = scrape(&served).await;
     let of = |name: &str| series[&format!("{name}{{app=\"{}\"}}", served.id("application"))];
-    assert_eq!(of("pfy_executor_queue_waiting"), 2.0);
+    assert_eq!(of("pfy_executor_queue_waiting"), 3.0);
     assert_eq!(of("pfy_executor_queue_all_total"), 4.0);
     assert_eq!(of("pfy_executor_queue_processed_total"), 2.0);
 }

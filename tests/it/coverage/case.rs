@@ -53,6 +53,12 @@ impl Case {
         Self { hides: Some((hidden, &[Role::Outsider])), ..self }
     }
 
+    /// Is about something of the project that no machine user knows.
+    pub fn of_people(self, hidden: &'static str) -> Self {
+        const NOBODY: &[Role] = &[Role::Outsider, Role::Sibling, Role::Machine];
+        Self { hides: Some((hidden, NOBODY)), forbids: &[Role::Member], ..self }
+    }
+
     pub fn owners(self) -> Self {
         Self { by: Role::Owner, forbids: &[Role::Member, Role::Maintainer], ..self }
     }

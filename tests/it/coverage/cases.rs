@@ -6,7 +6,9 @@ use super::case::Case;
 use crate::served::{PASSWORD, Role};
 
 pub fn cases() -> Vec<Case> {
-    [sessions(), people(), things(), triggers(), deletes()].into_iter().flatten().collect()
+    let (actions, line) = (super::action_cases::cases(), super::line_cases::cases());
+    let groups = [sessions(), people(), things(), triggers(), actions, line, deletes()];
+    groups.into_iter().flatten().collect()
 }
 
 fn sessions() -> Vec<Case> {
@@ -155,14 +157,14 @@ fn deletes() -> Vec<Case> {
     ]
 }
 
-fn id(id: &str) -> Value {
+pub fn id(id: &str) -> Value {
     json!({ "id": id })
 }
 
-fn input(input: Value) -> Value {
+pub fn input(input: Value) -> Value {
     json!({ "input": input })
 }
 
-fn change(id: &str, input: Value) -> Value {
+pub fn change(id: &str, input: Value) -> Value {
     json!({ "id": id, "input": input })
 }

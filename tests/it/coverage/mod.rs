@@ -2,8 +2,10 @@
 //! what; whoever may not leaves nothing behind; and what one may not see is like what is not
 //! there, byte for byte. The same for the endpoints for machines.
 
+mod action_cases;
 mod case;
 mod cases;
+mod line_cases;
 mod machine;
 mod trigger_rows;
 
@@ -142,9 +144,16 @@ async fn everything(served: &Served) -> String {
           machineUsers { nodes { id name environment tokenPrefix updatedAt } }
           triggers { nodes { id name runKey cronExpression timeZone enabled nextRunAt updatedAt } }
           backends { nodes { id name callbackUrl description active lastHeartbeatAt } }
+          workflows { nodes { id name description updatedAt } }
+        } }
+        lineOas { nodes { id name channelId updatedAt
+          audiences { nodes { id name description memberCount updatedAt } }
+          users { nodes { userId attributes followState updatedAt } }
+          triggerRules { nodes { id name enabled sourceConfig updatedAt } }
         } } } }
       occurrences { nodes { id status deliveryCount } }
       deliveries { nodes { id status attemptCount } }
+      scheduledActions { nodes { id status attemptCount } }
       auditLogs { totalCount } }";
     served.administrator().graphql(query, Value::Null).await.data().to_string()
 }

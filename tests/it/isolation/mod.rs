@@ -7,12 +7,15 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::introspect::{Schema, nested};
-use crate::served::{Role, Served};
+use crate::served::{LINE_USER, Role, Served};
 
 /// Whoever is outside of the application.
 const STRANGERS: &[Role] = &[Role::Outsider, Role::Sibling];
 /// The application's project is known to its machine users, whichever they are.
 const OUTSIDER: &[Role] = &[Role::Outsider];
+
+/// Of LINE OAs, no machine user knows anything.
+const MACHINES_TOO: &[Role] = &[Role::Outsider, Role::Sibling, Role::Machine];
 
 /// Each argument of a query that takes an id, a thing of others, and from whom it is hidden.
 const QUESTIONS: &[(&str, &str, &[Role])] = &[
@@ -40,6 +43,36 @@ const QUESTIONS: &[(&str, &str, &[Role])] = &[
     ("deliveries.filter.backendId", "backend", STRANGERS),
     ("backend.id", "backend", STRANGERS),
     ("backends.applicationId", "application", STRANGERS),
+    ("lineOa.id", "lineOa", MACHINES_TOO),
+    ("lineOas.projectId", "project", MACHINES_TOO),
+    ("lineUser.lineOaId", "lineOa", MACHINES_TOO),
+    ("lineUsers.lineOaId", "lineOa", MACHINES_TOO),
+    ("lineUsers.filter.audienceId", "audience", MACHINES_TOO),
+    ("audience.id", "audience", MACHINES_TOO),
+    ("audiences.lineOaId", "lineOa", MACHINES_TOO),
+    ("workflow.id", "workflow", STRANGERS),
+    ("workflows.applicationId", "application", STRANGERS),
+    ("triggerRule.id", "triggerRule", MACHINES_TOO),
+    ("triggerRules.lineOaId", "lineOa", MACHINES_TOO),
+    ("triggerRules.filter.workflowId", "workflow", MACHINES_TOO),
+    ("testTriggerRule.id", "triggerRule", MACHINES_TOO),
+    ("testTriggerRule.input.lineOaId", "lineOa", MACHINES_TOO),
+    ("testTriggerRule.input.workflowId", "workflow", MACHINES_TOO),
+    ("event.id", "event", MACHINES_TOO),
+    ("events.lineOaId", "lineOa", MACHINES_TOO),
+    ("scheduledAction.id", "waitingAction", STRANGERS),
+    ("scheduledActions.filter.lineOaId", "lineOa", STRANGERS),
+    ("scheduledActions.filter.triggerRuleId", "rule", STRANGERS),
+    ("scheduledActions.filter.eventId", "event", STRANGERS),
+    ("scheduledActions.filter.workflowId", "workflow", STRANGERS),
+    ("scheduledActions.filter.applicationId", "application", STRANGERS),
+    ("scheduledTriggerExecution.id", "execution", MACHINES_TOO),
+    ("scheduledTriggerExecutions.filter.lineOaId", "lineOa", MACHINES_TOO),
+    ("scheduledTriggerExecutions.filter.triggerRuleId", "rule", MACHINES_TOO),
+    ("triggerLogs.filter.lineOaId", "lineOa", STRANGERS),
+    ("triggerLogs.filter.triggerRuleId", "rule", STRANGERS),
+    ("triggerLogs.filter.eventId", "event", STRANGERS),
+    ("triggerLogs.filter.scheduledActionId", "waitingAction", STRANGERS),
     ("auditLogs.filter.projectId", "project", OUTSIDER),
     ("auditLogs.filter.applicationId", "application", STRANGERS),
     ("auditLogs.filter.entityId", "trigger", STRANGERS),
@@ -58,7 +91,64 @@ const INSIDE: &[&str] = &[
     "occurrence",
     "delivery",
     "failedDelivery",
+    "lineOa",
+    "audience",
+    "workflow",
+    "triggerRule",
+    "rule",
+    "event",
+    "execution",
+    "waitingAction",
+    "cancelledAction",
 ];
+
+/// What a question needs beside the argument that it is about.
+fn beside(served: &Served, path: &str) -> Value {
+    match path {
+        "lineUser.lineOaId" => json!({ "userId": LINE_USER }),
+        "lineUsers.filter.audienceId" => json!({ "lineOaId": served.id("lineOa") }),
+        "testTriggerRule.id" => sample(),
+        "testTriggerRule.input.lineOaId" => json!({ "input": rule(), "event": sample()["event"] }),
+        "testTriggerRule.input.workflowId" => {
+            let mut input = rule();
+            input["lineOaId"] = json!(served.id("lineOa"));
+            json!({ "input": input, "event": sample()["event"] })
+        }
+        _ => json!({}),
+    }
+}
+
+fn sample() -> Value {
+    json!({ "event": { "userId": LINE_USER, "payload": { "formId": "f" } } })
+}
+
+/// A rule without its LINE OA.
+fn rule() -> Value {
+    json!({
+        "name": "New", "sourceType": "form_submitted", "actionType": "switch_rich_menu",
+        "actionConfig": { "richMenuId": null },
+    })
+}
+
+/// `variables` with what `beside` has, object by object.
+fn join(variables: &mut Value, beside: Value) {
+    match (variables, beside) {
+        (Value::Object(all), Value::Object(more)) => {
+            for (key, value) in more {
+                join(all.entry(key).or_insert_with(|| json!({})), value);
+            }
+        }
+        (variables, beside) => *variables = beside,
+    }
+}
+
+/// The variables of a question.
+fn asking(served: &Served, path: &str, id: Value) -> Value {
+    let (_, argument) = path.split_once('.').unwrap();
+    let mut variables = nested(argument, id);
+    join(&mut variables, beside(served, path));
+    variables
+}
 
 #[tokio::test]
 async fn a_thing_of_others_is_like_a_missing_one() {
@@ -92,8 +182,8 @@ async fn ask(
     path: &str,
     (role, id): (Role, Value),
 ) -> (u16, String) {
-    let (field, argument) = path.split_once('.').unwrap();
-    let variables = nested(argument, id);
+    let (field, _) = path.split_once('.').unwrap();
+    let variables = asking(served, path, id);
     let selection = schema.everything("Query", field, 1);
     let document = schema.document("Query", field, &variables, &selection);
     let answer = served.client(role).graphql(&document, variables).await;
@@ -136,11 +226,18 @@ async fn no_way_through_the_graph_leads_to_things_of_others() {
         "occurrences",
         "deliveries",
         "backends",
+        "lineOas",
+        "triggerRules",
+        "scheduledActions",
+        "scheduledTriggerExecutions",
+        "triggerLogs",
         "auditLogs",
         "executorStatus",
     ];
     for field in lists {
-        let selection = schema.everything("Query", field, 4);
+        // These lead to everything else at once: deeper, the document would be refused as too long.
+        let depth = if ["scheduledActions", "triggerLogs"].contains(&field) { 3 } else { 4 };
+        let selection = schema.everything("Query", field, depth);
         let document = schema.document("Query", field, &Value::Null, &selection);
         for role in STRANGERS {
             let answer = served.client(*role).graphql(&document, Value::Null).await;
@@ -196,5 +293,22 @@ async fn an_application_of_others_can_not_be_watched() {
             let code = if role == Role::Anonymous { "UNAUTHENTICATED" } else { "NOT_FOUND" };
             assert!(real.to_string().contains(code), "{field} for {role:?}: {real}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_line_oa_of_others_can_not_be_watched() {
+    let served = Served::new().await;
+    let query = "subscription($id: ID!) { triggerLogs(lineOaId: $id) { id } }";
+    for role in [Role::Outsider, Role::Sibling, Role::Machine, Role::Anonymous] {
+        let client = served.client(role);
+        let real = json!({ "id": served.id("lineOa") });
+        let real = client.subscribe(query, real).await.next().await;
+        for missing in [Uuid::now_v7().to_string(), "no id".to_owned()] {
+            let missing = json!({ "id": missing });
+            assert_eq!(real, client.subscribe(query, missing).await.next().await, "{role:?}");
+        }
+        let code = if role == Role::Anonymous { "UNAUTHENTICATED" } else { "NOT_FOUND" };
+        assert!(real.to_string().contains(code), "{role:?}: {real}");
     }
 }

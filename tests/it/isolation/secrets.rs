@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use trigger_manager::secrets::hash_token;
 
-use super::QUESTIONS;
-use crate::introspect::{Schema, nested};
+use super::{QUESTIONS, asking};
+use crate::introspect::Schema;
 use crate::served::{PASSWORD, Role, Served};
 
 #[tokio::test]
@@ -16,7 +16,7 @@ async fn no_answer_audit_row_or_error_shows_a_secret() {
         let variables =
             match QUESTIONS.iter().find(|(path, ..)| path.starts_with(&format!("{field}."))) {
                 Some((path, thing, _)) if !path.contains("filter") => {
-                    nested(path.split_once('.').unwrap().1, json!(served.id(thing)))
+                    asking(&served, path, json!(served.id(thing)))
                 }
                 _ if field == "cronPreview" => json!({ "expression": "@daily" }),
                 _ => json!({}),
@@ -73,6 +73,20 @@ async fn with_secrets(served: &mut Served) -> Vec<String> {
     let mut rotated = served.administrator().data(rotate, id).await;
     let token = rotated["rotateMachineUserToken"]["token"].take();
     served.secrets.push(token.as_str().unwrap().to_owned());
+    let update = "mutation($id: ID!, $input: UpdateLineOaInput!) {
+        updateLineOa(id: $id, input: $input) { id name channelId pausedReason updatedAt } }";
+    for (field, value) in [
+        ("channelSecret", "a-new-channel-secret"),
+        ("channelAccessToken", "a-new-channel-access-token"),
+        ("channelSecret", "one that has spaces"),
+        ("channelAccessToken", "another that has spaces"),
+    ] {
+        served.secrets.push(value.to_owned());
+        let variables = json!({ "id": served.id("lineOa"), "input": { field: value } });
+        let answer = served.client(Role::Maintainer).graphql(update, variables).await;
+        assert_eq!(answer.code().is_empty(), !value.contains(' '), "{}", answer.body);
+        shown.push(answer.body);
+    }
     let url = served.test.receiver.url("/one");
     let given = "a-token-of-the-backends-own";
     for (field, value) in

@@ -33,6 +33,20 @@ async fn migrate_ends_when_the_schema_is_there_also_the_second_time() {
 }
 
 #[tokio::test]
+async fn pg_source_prints_sql_without_any_configuration_and_names_the_option_that_is_wrong() {
+    let place = Place::new().await;
+    let table = ["pg-source", "sql", "--table", "public.users", "--type", "attribute_changed"];
+    let user = ["--user-column", "line_id", "--line-oa-id", "0190c5a2-0000-7000-8000-000000000001"];
+    let nothing_else = [("PFY_NO_SUCH_SETTING", "1")];
+    let mut process = Process::start(&place, &[&table[..], &user].concat(), &nothing_else);
+    assert!(process.ended().await.success(), "{}", process.output());
+    assert!(process.output().contains("CREATE OR REPLACE TRIGGER"), "{}", process.output());
+    let mut process = Process::start(&place, &table, &[]);
+    assert!(!process.ended().await.success(), "{}", process.output());
+    assert!(process.output().contains("--user-column is missing"), "{}", process.output());
+}
+
+#[tokio::test]
 async fn check_tells_by_its_exit_code_whether_the_server_is_healthy() {
     let place = Place::new().await;
     let mut server = Process::start(&place, &[], &[]);

@@ -11,10 +11,11 @@ use super::{Place, Process};
 use crate::harness::engine;
 use crate::receiver::{Answer, Received, Receiver};
 
-const SETTINGS: [(&str, &str); 5] = [
+const SETTINGS: [(&str, &str); 6] = [
     ("PFY_AUTH_BOOTSTRAP_TOKEN", TOKEN),
     ("PFY_DISPATCH_TIMEOUT", "2s"),
     ("PFY_DISPATCH_LEASE", "7s"),
+    ("PFY_LINE_TIMEOUT", "2s"),
     ("PFY_DISPATCH_RETRY_INITIAL", "1s"),
     ("PFY_SHUTDOWN_GRACE", "5s"),
 ];

@@ -17,12 +17,15 @@ async fn the_first_start_prints_a_token_and_the_next_finds_everything_and_prints
     let made = administrator.data(create, Value::Null).await;
     let output = first.stop().await;
     assert_eq!(output.matches("pfy_").count(), 1, "once:\n{output}");
+    let of_schema = output.lines().filter(|line| line.contains("schema") || line.contains("igrat"));
+    assert_eq!(of_schema.count(), 1, "one line says what became of the schema:\n{output}");
     let mut second = Process::start(&place, &["serve"], &[]);
     let administrator = second.api().await.bearer(&token);
     let found = administrator.data("{ project(slug: \"shop\") { id } }", Value::Null).await;
     assert_eq!(found["project"], made["createProject"]);
     let output = second.stop().await;
     assert!(!output.contains("pfy_") && !output.contains("token"), "{output}");
+    assert!(!output.contains("schema"), "{output}");
 }
 
 #[tokio::test]

@@ -73,7 +73,7 @@ async fn cancelling_a_backend_counts_its_open_deliveries_as_failed() {
     assert_eq!((stored.status, stored.failed), (OccurrenceStatus::Pending, 1));
     assert_eq!(world.reread_occurrence(&bystander).await, bystander);
     let left = world.work_off(at(1000), ActionStatus::Completed).await;
-    assert!(left.iter().all(|one| one.delivery.backend_id == other));
+    assert!(left.iter().all(|one| one.action.lane == other.0));
     let stored = world.reread_occurrence(&shared).await;
     assert_eq!(stored.status, OccurrenceStatus::PartiallyDelivered);
     let again = within!(store, |tx| delivery::cancel_of_backend(&*tx, gone, "x", at(2)));

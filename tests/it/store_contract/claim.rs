@@ -17,7 +17,7 @@ async fn a_claim_takes_no_more_than_asked_for_the_earliest_first() {
     let backend = world.backend("backend").await;
     let queued = world.queued(backend.id, 10).await;
     let claimed = claim(&store, at(1000), 3, 1000).await;
-    let ids: HashSet<_> = claimed.iter().map(|one| one.delivery.id).collect();
+    let ids: HashSet<_> = claimed.iter().map(|one| one.action.id).collect();
     assert_eq!(ids, queued[..3].iter().map(|one| one.id).collect());
     assert_eq!(claim(&store, at(1000), 0, 1000).await, []);
     assert_eq!(claim(&store, at(1000), 100, 1000).await.len(), 7);
@@ -34,7 +34,7 @@ async fn a_claimed_delivery_is_held_under_the_lease_and_otherwise_as_it_was() {
     let mut expected = deliveries[0].clone();
     (expected.status, expected.updated_at) = (ActionStatus::Processing, at(1001));
     assert_eq!(claimed.len(), 1);
-    assert_eq!(claimed[0].delivery, expected);
+    assert_eq!(claimed[0].action, expected.clone().into());
     assert_eq!(claimed[0].lease, asked.lease);
     assert_eq!(world.reread(&deliveries[0]).await, expected);
 }
@@ -51,7 +51,7 @@ async fn a_claim_takes_no_more_than_its_share_of_one_lane() {
     }
     let mut of = HashMap::<BackendId, usize>::new();
     for claimed in claim(&store, at(1000), 100, 3).await {
-        *of.entry(claimed.delivery.backend_id).or_default() += 1;
+        *of.entry(BackendId(claimed.action.lane)).or_default() += 1;
     }
     assert_eq!(of, backends.iter().map(|backend| (*backend, 3)).collect());
     assert_eq!(claim(&store, at(1000), 100, 0).await, []);
@@ -64,11 +64,11 @@ async fn lanes_that_are_to_be_left_out_are() {
     let (busy, other) = (world.backend("busy").await, world.backend("other").await);
     world.queued(busy.id, 5).await;
     world.queued(other.id, 5).await;
-    let without = [busy.id, BackendId::new()];
+    let without = [busy.id.0, Uuid::new_v4()];
     let asked = Claim { without: &without, ..asking(at(1000), 100, 100) };
     let claimed = executor::claim(&store, asked).await.unwrap();
     assert_eq!(claimed.len(), 5);
-    assert!(claimed.iter().all(|one| one.delivery.backend_id == other.id));
+    assert!(claimed.iter().all(|one| one.action.lane == other.id.0));
 }
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn a_claim_begins_with_the_lane_after_the_given_one() {
         let store = &store;
         async move {
             let claimed = executor::claim(store, asked).await.unwrap();
-            claimed.first().map(|one| one.delivery.backend_id)
+            claimed.first().map(|one| BackendId(one.action.lane))
         }
     };
     assert_eq!(after(Uuid::nil()).await, Some(lanes[0]));
@@ -109,10 +109,10 @@ async fn a_claim_that_goes_round_takes_no_lane_more_than_its_share_and_no_row_tw
     lanes.sort();
     let asked = Claim { start_after: lanes[0].0, ..asking(at(1000), 100, 2) };
     let claimed = executor::claim(&store, asked).await.unwrap();
-    let ids: HashSet<_> = claimed.iter().map(|one| one.delivery.id).collect();
+    let ids: HashSet<_> = claimed.iter().map(|one| one.action.id).collect();
     assert_eq!(ids.len(), claimed.len());
     for lane in lanes {
-        let of = claimed.iter().filter(|one| one.delivery.backend_id == lane).count();
+        let of = claimed.iter().filter(|one| one.action.lane == lane.0).count();
         assert_eq!(of, 2, "{lane}");
     }
 }
@@ -128,7 +128,7 @@ async fn only_what_is_due_and_pending_is_claimed() {
     let claimed = world.claim(at(999)).await;
     assert_eq!(claimed, []);
     let claimed = world.claim(at(1000)).await;
-    assert_eq!(claimed.iter().map(|one| one.delivery.id).collect::<Vec<_>>(), [due[0].id]);
+    assert_eq!(claimed.iter().map(|one| one.action.id).collect::<Vec<_>>(), [due[0].id]);
     for status in ["processing", "completed", "failed", "expired", "cancelled"] {
         let set = format!("UPDATE scheduled_action SET status = '{status}'");
         super::world::execute(&store, &set).await;
@@ -167,13 +167,13 @@ async fn sixteen_claimers_get_different_deliveries_and_together_all_of_them() {
                 assert!(claimed.len() <= 7, "{} were claimed", claimed.len());
                 let mut of = HashMap::<_, usize>::new();
                 for one in &claimed {
-                    *of.entry(one.delivery.backend_id).or_default() += 1;
+                    *of.entry(BackendId(one.action.lane)).or_default() += 1;
                 }
                 assert!(of.values().all(|n| *n <= 3), "{of:?}");
                 if claimed.is_empty() {
                     return mine;
                 }
-                mine.extend(claimed.into_iter().map(|one| one.delivery.id));
+                mine.extend(claimed.into_iter().map(|one| one.action.id));
             }
         }
     })
@@ -181,7 +181,7 @@ async fn sixteen_claimers_get_different_deliveries_and_together_all_of_them() {
     let mut claimed: Vec<_> = claims.into_iter().flatten().collect();
     // A racer that meets only rows which others are claiming goes away; what a claim rolled
     // back or left then is still there.
-    claimed.extend(claim(&store, at(1000), 1000, 1000).await.into_iter().map(|c| c.delivery.id));
+    claimed.extend(claim(&store, at(1000), 1000, 1000).await.into_iter().map(|c| c.action.id));
     assert_eq!(claimed.len(), 500);
     assert_eq!(claimed.into_iter().collect::<HashSet<_>>(), queued);
     let tokens = "SELECT count(*) FROM scheduled_action WHERE lease_token IS NULL";
@@ -207,13 +207,13 @@ async fn processes_on_one_database_share_one_queue() {
                 if claimed.is_empty() {
                     return mine;
                 }
-                mine.extend(claimed.into_iter().map(|one| one.delivery.id));
+                mine.extend(claimed.into_iter().map(|one| one.action.id));
             }
         }
     })
     .await;
     let mut claimed: Vec<_> = claims.into_iter().flatten().collect();
-    claimed.extend(claim(&store, at(1000), 1000, 1000).await.into_iter().map(|c| c.delivery.id));
+    claimed.extend(claim(&store, at(1000), 1000, 1000).await.into_iter().map(|c| c.action.id));
     assert_eq!(claimed.len(), 200);
     let expected: HashSet<_> = queued.into_iter().map(|one| one.id).collect();
     assert_eq!(claimed.into_iter().collect::<HashSet<_>>(), expected);
@@ -230,7 +230,7 @@ async fn a_lane_with_thousands_of_rows_does_not_keep_another_from_being_served()
     world.queued(heap, 5000).await;
     world.queued(small, 3).await;
     let claimed = claim(&store, at(10_000), 20, 10).await;
-    let of = |lane| claimed.iter().filter(|one| one.delivery.backend_id == lane).count();
+    let of = |lane: BackendId| claimed.iter().filter(|one| one.action.lane == lane.0).count();
     assert_eq!((of(heap), of(small)), (10, 3));
 }
 

@@ -40,16 +40,16 @@ async fn a_second_finish_and_one_with_another_token_record_nothing() {
         claimed.iter().map(|one| ending(one, ActionStatus::Completed, at(1234))).collect();
     let wrong = Finished { lease_token: Uuid::new_v4(), ..done[0].clone() };
     assert!(within!(store, |tx| executor::finish(&*tx, &[wrong], at(1234))).is_empty());
-    assert_eq!(world.reread(&claimed[0].delivery).await, claimed[0].delivery);
+    assert_eq!(world.reread_action(&claimed[0].action).await, claimed[0].action);
 
     let first = within!(store, |tx| executor::finish(&*tx, &done[..1], at(1234)));
     assert_eq!(first.len(), 1);
-    let after_first = world.reread(&claimed[0].delivery).await;
+    let after_first = world.reread_action(&claimed[0].action).await;
     let late = Finished { status: ActionStatus::Failed, ..done[0].clone() };
     let both = [late, done[1].clone()];
     let second = within!(store, |tx| executor::finish(&*tx, &both, at(5000)));
-    assert_eq!(second, HashSet::from([claimed[1].delivery.id]), "the rest of a batch counts");
-    assert_eq!(world.reread(&claimed[0].delivery).await, after_first);
+    assert_eq!(second, HashSet::from([claimed[1].action.id]), "the rest of a batch counts");
+    assert_eq!(world.reread_action(&claimed[0].action).await, after_first);
     assert!(within!(store, |tx| executor::finish(&*tx, &[], at(5000))).is_empty());
 }
 
@@ -84,7 +84,7 @@ async fn a_lease_is_safe_until_it_ends_and_then_the_work_is_due_as_one_more_atte
     let reaped = within!(store, |tx| executor::reap(&*tx, now, 10));
     assert_eq!(reaped.len(), 1);
     let stored = world.reread(&deliveries[0]).await;
-    assert_eq!(reaped[0], stored, "it answers what it was made");
+    assert_eq!(reaped[0], stored.clone().into(), "it answers what it was made");
     assert_eq!((stored.status, stored.retry_count), (ActionStatus::Pending, 1));
     assert_eq!(stored.execute_at, now);
     assert!(stored.last_error.is_some());
@@ -100,13 +100,13 @@ async fn whoever_lost_the_lease_records_nothing() {
     let stale = world.claim(at(1000)).await;
     let later = at(60_000);
     within!(store, |tx| executor::reap(&*tx, later, 10));
-    let reaped = world.reread(&stale[0].delivery).await;
+    let reaped = world.reread_action(&stale[0].action).await;
     let done = [ending(&stale[0], ActionStatus::Completed, later)];
     assert!(within!(store, |tx| executor::finish(&*tx, &done, later)).is_empty());
-    assert_eq!(world.reread(&stale[0].delivery).await, reaped, "it is pending as before");
+    assert_eq!(world.reread_action(&stale[0].action).await, reaped, "it is pending as before");
     let fresh = world.claim(later).await;
     assert!(within!(store, |tx| executor::finish(&*tx, &done, later)).is_empty());
-    assert_eq!(world.reread(&stale[0].delivery).await.status, ActionStatus::Processing);
+    assert_eq!(world.reread_action(&stale[0].action).await.status, ActionStatus::Processing);
     let done = [ending(&fresh[0], ActionStatus::Completed, later)];
     assert_eq!(within!(store, |tx| executor::finish(&*tx, &done, later)).len(), 1);
 }

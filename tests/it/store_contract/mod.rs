@@ -6,6 +6,8 @@ mod broken;
 mod cancel;
 mod claim;
 mod finish;
+mod line;
+mod line_removal;
 mod paging;
 mod people;
 mod plans;

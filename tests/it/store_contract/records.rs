@@ -1,37 +1,18 @@
 //! The log, the depth of the queue, what executors tell, and what processes agree on.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
-use chrono::{DateTime, Utc};
 use serde_json::json;
-use trigger_manager::domain::delivery::{ActionStatus, Attempt, Delivery};
+use trigger_manager::domain::delivery::{ActionStatus, Attempt};
 use trigger_manager::domain::executor::ExecutorInstance;
 use trigger_manager::domain::id::ExecutorId;
-use trigger_manager::store::executor::{self, NewLog};
+use trigger_manager::store::executor;
+use trigger_manager::store::log::{self, NewAttempt, NewLog};
 use trigger_manager::store::{delivery, setting};
 
 use super::world::{World, at, number, query, race, within};
 use crate::harness::TestStore;
-
-fn log(of: &Delivery, attempt: i32, created: DateTime<Utc>) -> NewLog<'static> {
-    NewLog {
-        trigger_on: "trigger",
-        action_type: Some("call_backend"),
-        action_config: Some(json!({"run_key": "it's \"this\"", "list": [1, null, "ü"]})),
-        status: "error",
-        error_message: Some("the backend answered 503"),
-        trigger_id: of.trigger_id.0,
-        trigger_occurrence_id: of.occurrence_id.0,
-        backend_id: Some(of.backend_id.0),
-        scheduled_action_id: Some(of.id.0),
-        application_id: of.application_id.0,
-        attempt: Some(attempt),
-        response_status: Some(503),
-        duration_ms: Some(1234),
-        reason: Some("status"),
-        created_date: created,
-    }
-}
 
 #[tokio::test]
 async fn attempts_are_logged_in_a_batch_and_read_oldest_first() {
@@ -39,26 +20,41 @@ async fn attempts_are_logged_in_a_batch_and_read_oldest_first() {
     let world = World::new(&store).await;
     let backend = world.backend("backend").await;
     let (_, deliveries) = world.occurrence(&[backend.id]).await;
-    let bare = NewLog {
-        action_type: None,
-        action_config: None,
+    let full = NewAttempt {
+        scheduled_action_id: deliveries[0].id.0,
+        status: "error",
+        error_message: Some("the backend answered 503"),
+        attempt: 1,
+        response_status: Some(503),
+        duration_ms: Some(1234),
+        reason: Some("status"),
+        platform_request_id: Some("request"),
+        created_date: at(1000),
+    };
+    let bare = NewAttempt {
         status: "success",
         error_message: None,
+        attempt: 2,
         response_status: None,
         duration_ms: None,
         reason: None,
-        ..log(&deliveries[0], 2, at(2001))
+        platform_request_id: None,
+        created_date: at(2001),
+        ..full.clone()
     };
+    let config = json!({"run_key": "it's \"this\"", "list": [1, null, "ü"]});
     let skipped = NewLog {
-        backend_id: None,
-        scheduled_action_id: None,
-        attempt: None,
+        trigger_on: "trigger",
+        action_config: Some(Cow::Borrowed(&config)),
         status: "skipped",
-        ..log(&deliveries[0], 0, at(3000))
+        trigger_id: Some(deliveries[0].trigger_id.0),
+        created_date: at(3000),
+        ..NewLog::default()
     };
-    let logs = [log(&deliveries[0], 1, at(1000)), bare, skipped];
-    within!(store, |tx| executor::insert_logs(&*tx, &logs));
-    within!(store, |tx| executor::insert_logs(&*tx, &[]));
+    let unknown = NewLog { action_config: None, ..skipped.clone() };
+    within!(store, |tx| log::log_attempts(&*tx, &[full, bare]));
+    within!(store, |tx| log::insert_logs(&*tx, &[skipped, unknown]));
+    within!(store, |tx| log::insert_logs(&*tx, &[]));
     let attempts = delivery::attempts(store.read(), &[deliveries[0].id]).await.unwrap();
     let expected = [
         Attempt {
@@ -89,8 +85,9 @@ async fn attempts_are_logged_in_a_batch_and_read_oldest_first() {
     let nulls = "SELECT count(*) FROM trigger_log WHERE action_config IS NULL";
     assert_eq!(number(&store, nulls).await, 1, "nothing is stored as SQL's null");
     let rows = query(&store, "SELECT action_config FROM trigger_log ORDER BY id", vec![]).await;
-    let stored: serde_json::Value = rows[0].try_get("", "action_config").unwrap();
-    assert_eq!(stored, logs[0].action_config.clone().unwrap());
+    let stored = |row: usize| rows[row].try_get::<serde_json::Value>("", "action_config").unwrap();
+    assert_eq!(stored(0), serde_json::to_value(&deliveries[0].payload).unwrap());
+    assert_eq!(stored(2), config);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use trigger_manager::domain::access::Role;
 use trigger_manager::domain::audit::{Caller, Change};
 use trigger_manager::domain::id::PersonalAccessTokenId;
 use trigger_manager::domain::people::PersonalAccessToken;
-use trigger_manager::store::{Store, application, executor, people, trigger};
+use trigger_manager::store::{Store, application, executor, log, people, trigger};
 
 use super::world::{World, at, member, number, patiently, race, user, within};
 use crate::harness::TestStore;
@@ -46,24 +46,18 @@ async fn fill(world: &World) {
     world.occurrence_of(&trigger, at(0), &[backend.id]).await;
     let (_, deliveries) = world.occurrence_of(&trigger, at(1), &[backend.id]).await;
     super::world::claim(store, at(1), 1, 1).await;
-    let log = executor::NewLog {
-        trigger_on: "trigger",
-        action_type: None,
-        action_config: None,
+    let log = log::NewAttempt {
+        scheduled_action_id: deliveries[0].id.0,
         status: "success",
         error_message: None,
-        trigger_id: trigger.id.0,
-        trigger_occurrence_id: deliveries[0].occurrence_id.0,
-        backend_id: Some(backend.id.0),
-        scheduled_action_id: Some(deliveries[0].id.0),
-        application_id: world.application.id.0,
-        attempt: Some(1),
+        attempt: 1,
         response_status: Some(200),
         duration_ms: Some(1),
         reason: None,
+        platform_request_id: None,
         created_date: at(1),
     };
-    within!(store, |tx| executor::insert_logs(&*tx, &[log]));
+    within!(store, |tx| log::log_attempts(&*tx, &[log]));
     let change = Change {
         action: "trigger.create",
         entity_type: "trigger",

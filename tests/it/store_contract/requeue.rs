@@ -8,7 +8,7 @@ use super::world::{World, at, within};
 use crate::harness::TestStore;
 
 #[tokio::test]
-async fn only_a_failed_or_cancelled_delivery_is_queued_again() {
+async fn only_what_ended_without_success_is_queued_again() {
     let store = TestStore::new().await;
     let world = World::new(&store).await;
     let backend = world.backend("backend").await;
@@ -16,7 +16,7 @@ async fn only_a_failed_or_cancelled_delivery_is_queued_again() {
         ("pending", false),
         ("processing", false),
         ("completed", false),
-        ("expired", false),
+        ("expired", true),
         ("failed", true),
         ("cancelled", true),
     ] {

@@ -246,6 +246,7 @@ async fn what_is_due_next_is_the_earliest_of_each_kind() {
         trigger_at: Some(at(9500)),
         action_at: Some(at(7001)),
         waiting_at: Some(at(8000)),
+        ..NextDue::default()
     };
     let next = executor::next_due(store.read()).await.unwrap();
     assert_eq!((next, next.earliest()), (expected, Some(at(7001))));

@@ -64,6 +64,33 @@ const TRIGGER_LOG: &[Column] = &[
     ("created_date", "time", false, None),
 ];
 
+const TRIGGER_RULE: &[Column] = &[
+    ("source_type", "text", false, None),
+    ("source_config", "json", false, None),
+    ("action_type", "text", false, None),
+    ("action_config", "json", false, None),
+    ("enabled", "bool", false, None),
+    ("frequency", "text", false, Some("once_per_hour")),
+    ("cooldown_seconds", "int", false, Some("0")),
+    ("workflow_id", "uuid", true, None),
+    ("workflow_node_path", "text", true, None),
+    ("line_oa_id", "uuid", false, None),
+    ("organization_id", "uuid", false, None),
+    ("deleted_date", "time", true, None),
+];
+
+const SCHEDULED_TRIGGER_EXECUTION: &[Column] = &[
+    ("trigger_rule_id", "uuid", false, None),
+    ("scheduled_at", "time", false, None),
+    ("started_at", "time", false, None),
+    ("completed_at", "time", true, None),
+    ("status", "text", false, Some("processing")),
+    ("total_users", "int", false, Some("0")),
+    ("processed_users", "int", false, Some("0")),
+    ("failed_users", "int", false, Some("0")),
+    ("error_message", "text", true, None),
+];
+
 /// A column as the database describes it.
 #[derive(Debug)]
 struct Described {
@@ -106,6 +133,7 @@ fn called(engine: Engine, kind: &str) -> &'static [&'static str] {
         (Engine::Sqlite, "time") => &["timestamp_with_timezone_text"],
         (Engine::Postgres, "time") => &["timestamp with time zone"],
         (_, "int") => &["integer"],
+        (_, "bool") => &["boolean"],
         // SQLite's row numbers have 64 bits.
         (Engine::Sqlite, "bigint") => &["integer"],
         (Engine::Postgres, "bigint") => &["bigint"],
@@ -140,6 +168,18 @@ async fn the_log_has_the_columns_and_defaults_that_its_users_know() {
     assert_columns(&store, "trigger_log", TRIGGER_LOG).await;
 }
 
+#[tokio::test]
+async fn a_rule_has_the_columns_and_defaults_that_its_users_know() {
+    let store = TestStore::new().await;
+    assert_columns(&store, "trigger_rule", TRIGGER_RULE).await;
+}
+
+#[tokio::test]
+async fn a_cycle_has_the_columns_and_defaults_that_its_users_know() {
+    let store = TestStore::new().await;
+    assert_columns(&store, "scheduled_trigger_execution", SCHEDULED_TRIGGER_EXECUTION).await;
+}
+
 /// The text that made an index, without what differs between the engines.
 async fn index(store: &Store, name: &str) -> String {
     let sql = match store.engine() {
@@ -164,7 +204,7 @@ async fn index(store: &Store, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_queue_and_the_log_have_the_indexes_that_their_users_know() {
+async fn the_tables_have_the_indexes_that_their_users_know() {
     let store = TestStore::new().await;
     for (name, expected) in [
         ("idx_scheduled_action_pending", "execute_at WHERE status = 'pending'"),
@@ -175,6 +215,9 @@ async fn the_queue_and_the_log_have_the_indexes_that_their_users_know() {
             "trigger_rule_id, created_date DESC WHERE trigger_rule_id IS NOT NULL",
         ),
         ("uq_trigger_occurrence", "trigger_id, scheduled_at"),
+        ("idx_trigger_rule_scope", "line_oa_id, organization_id"),
+        ("idx_trigger_rule_deleted", "deleted_date"),
+        ("uq_scheduled_trigger_execution", "trigger_rule_id, scheduled_at"),
     ] {
         assert_eq!(index(&store, name).await, expected, "{name}");
     }

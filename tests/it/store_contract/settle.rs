@@ -118,7 +118,7 @@ async fn batches_that_share_occurrences_in_any_order_count_exactly_and_without_d
         let backend = backends[number];
         async move {
             let mut mine: Vec<_> =
-                claimed.iter().filter(|one| one.delivery.backend_id == backend).cloned().collect();
+                claimed.iter().filter(|one| one.action.lane == backend.0).cloned().collect();
             if number % 2 == 0 {
                 mine.reverse();
             }

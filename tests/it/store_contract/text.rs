@@ -4,10 +4,11 @@ use chrono::{DateTime, Duration, Utc};
 use trigger_manager::domain::access::Scope;
 use trigger_manager::domain::delivery::ActionStatus;
 use trigger_manager::domain::page::Direction;
+use trigger_manager::domain::scheduled_action::ActionConfig;
 use trigger_manager::domain::trigger::Payload;
 use trigger_manager::store::executor::{self, Finished};
 use trigger_manager::store::trigger::{Filter, Sort};
-use trigger_manager::store::{delivery, trigger};
+use trigger_manager::store::{delivery, log, trigger};
 
 use super::world::{World, at, ending, first, on_postgres, within};
 use crate::harness::TestStore;
@@ -57,7 +58,10 @@ async fn a_payload_is_the_same_bytes_on_every_reading() {
         assert_eq!(bytes(&world.reread_occurrence(&occurrence).await.payload), sent, "{text:?}");
         assert_eq!(bytes(&world.reread(&deliveries[0]).await.payload), sent, "{text:?}");
         let claimed = world.claim(at(1000)).await;
-        assert_eq!(bytes(&claimed[0].delivery.payload), sent, "{text:?}");
+        let ActionConfig::Callback(payload) = &claimed[0].action.config else {
+            panic!("{:?}", claimed[0].action.config)
+        };
+        assert_eq!(bytes(payload), sent, "{text:?}");
     }
 }
 
@@ -102,28 +106,21 @@ async fn one_hostile_answer_does_not_keep_a_batch_from_being_recorded() {
         })
         .collect();
     assert_eq!(within!(store, |tx| executor::finish(&*tx, &done, at(1234))).len(), 2);
-    let stored = world.reread(&claimed[0].delivery).await;
+    let stored = world.reread_action(&claimed[0].action).await;
     assert_eq!(stored.last_error.as_deref(), Some("bad \u{fffd} header, \\u0000 \u{7}"));
-    let delivery = &claimed[0].delivery;
-    let log = executor::NewLog {
-        trigger_on: "trigger",
-        action_type: None,
-        action_config: None,
+    let log = log::NewAttempt {
+        scheduled_action_id: stored.id.0,
         status: "error",
         error_message: Some("a\0b"),
-        trigger_id: delivery.trigger_id.0,
-        trigger_occurrence_id: delivery.occurrence_id.0,
-        backend_id: None,
-        scheduled_action_id: Some(delivery.id.0),
-        application_id: delivery.application_id.0,
-        attempt: Some(1),
+        attempt: 1,
         response_status: None,
         duration_ms: None,
         reason: None,
+        platform_request_id: None,
         created_date: at(0),
     };
-    within!(store, |tx| executor::insert_logs(&*tx, &[log]));
-    let attempts = delivery::attempts(store.read(), &[delivery.id]).await.unwrap();
+    within!(store, |tx| log::log_attempts(&*tx, &[log]));
+    let attempts = delivery::attempts(store.read(), &[stored.id]).await.unwrap();
     assert_eq!(attempts[0].error_message.as_deref(), Some("a\u{fffd}b"));
 }
 

@@ -54,12 +54,12 @@ pub fn asking(now: DateTime<Utc>, limit: u64, per_lane: u64) -> Claim<'static> {
 pub fn ending(claimed: &Claimed, status: ActionStatus, now: DateTime<Utc>) -> Finished {
     let ended = status != ActionStatus::Pending;
     Finished {
-        id: claimed.delivery.id,
+        id: claimed.action.id,
         lease_token: claimed.lease.token,
         status,
         execute_at: now,
         executed_at: ended.then_some(now),
-        retry_count: claimed.delivery.retry_count + 1,
+        retry_count: claimed.action.retry_count + 1,
         last_error: (status != ActionStatus::Completed).then(|| "it failed".to_owned()),
     }
 }
@@ -73,9 +73,8 @@ pub async fn record(
 ) -> Result<Vec<executor::Settled>> {
     let finished: Vec<_> = claimed.iter().map(|one| ending(one, status, now)).collect();
     let recorded = executor::finish(&**tx, &finished, now).await?;
-    let ended = claimed
-        .iter()
-        .filter(|one| recorded.contains(&one.delivery.id))
-        .map(|one| (one.delivery.occurrence_id, status == ActionStatus::Completed));
+    let ended = claimed.iter().filter(|one| recorded.contains(&one.action.id)).filter_map(|one| {
+        Some((one.action.cause.occurrence_id?, status == ActionStatus::Completed))
+    });
     executor::settle(&**tx, ended.collect::<Vec<_>>(), now).await
 }

@@ -12,6 +12,7 @@ use trigger_manager::domain::delivery::{ActionStatus, Delivery};
 use trigger_manager::domain::id::*;
 use trigger_manager::domain::page::PageRequest;
 use trigger_manager::domain::people::{Project, ProjectMember, User};
+use trigger_manager::domain::scheduled_action::ScheduledAction;
 use trigger_manager::domain::trigger::{
     CatchUp, Occurrence, OccurrenceStatus, Origin, Payload, Trigger,
 };
@@ -344,6 +345,10 @@ impl World {
 
     pub async fn reread(&self, delivery: &Delivery) -> Delivery {
         delivery::find(self.store.read(), Scope::Everything, delivery.id).await.unwrap()
+    }
+
+    pub async fn reread_action(&self, action: &ScheduledAction) -> ScheduledAction {
+        delivery::find(self.store.read(), Scope::Everything, action.id).await.unwrap().into()
     }
 
     pub async fn reread_occurrence(&self, occurrence: &Occurrence) -> Occurrence {

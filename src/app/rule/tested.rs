@@ -1,0 +1,179 @@
+//! What a dry run tells: each gate with what it saw, and what would be done.
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+
+use super::dry_run::Past;
+use crate::domain::delivery::ActionStatus;
+use crate::domain::event::Event;
+use crate::domain::rule::facts::instant;
+use crate::domain::rule::rate::{self, Limit, Rate};
+use crate::domain::rule::{Frequency, TriggerRule};
+use crate::rules::{CompiledRule, Evaluated, Firing, Gate, GateName, Outcome};
+
+/// What would come of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DryRun {
+    /// Whether all gates are passed.
+    pub would_fire: bool,
+    /// The gates in the order in which they are asked. Those that can't be asked are left out.
+    pub gates: Vec<TestedGate>,
+    /// What is done when it fires; none if that can't be rendered.
+    pub action: Option<TestedAction>,
+    /// Until when frequency or cooldown hold it back; none: they do not, or for ever.
+    pub held_until: Option<DateTime<Utc>>,
+}
+
+/// A gate that was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestedGate {
+    /// Its name.
+    pub gate: &'static str,
+    /// Whether it was passed.
+    pub passed: bool,
+    /// What it saw, in words.
+    pub saw: String,
+    /// The reason that the trigger log would hold; none if it was passed.
+    pub reason: Option<&'static str>,
+}
+
+/// What would be queued.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TestedAction {
+    /// The action's type.
+    pub action_type: String,
+    /// Its configuration with nothing left to be rendered.
+    pub config: Value,
+    /// When it would be due.
+    pub execute_at: DateTime<Utc>,
+    /// From when it would not be done any more; none: when its retries are used up.
+    pub expires_at: Option<DateTime<Utc>>,
+}
+
+/// Puts together what was asked and what was before.
+pub(super) fn told(
+    compiled: &CompiledRule,
+    (event, past, now): (&Event, &Past, DateTime<Utc>),
+    evaluated: &Evaluated,
+    rendered: Result<Firing, Outcome>,
+) -> DryRun {
+    let rule = &compiled.rule;
+    let of = |name: GateName| evaluated.gates.iter().find(|gate| gate.name == name).map(asked);
+    let condition = of(GateName::Condition)
+        .or_else(|| compiled.parts().ok().map(|_| passed("condition", "the rule has none")));
+    let replaces = replaces(event, past);
+    let mut gates: Vec<_> = [of(GateName::Enabled), of(GateName::Scope), of(GateName::Source)]
+        .into_iter()
+        .chain([condition, of(GateName::User), subject(event, past)])
+        .flatten()
+        .collect();
+    if replaces {
+        let saw = "what the rule has queued for an earlier state is replaced, and is not counted";
+        gates.extend(["frequency", "cooldown", "waiting"].map(|gate| passed(gate, saw)));
+    } else {
+        gates.extend([frequency(rule, past, now), cooldown(rule, past, now), waiting(rule, past)]);
+    }
+    gates.extend(of(GateName::Expiry));
+    gates.push(action(past, &rendered));
+    let held_until = match rate::check(rule, past.last_fired_at, now) {
+        Rate::Held { until, .. } if !replaces => until,
+        _ => None,
+    };
+    let action = rendered.ok().map(|firing| TestedAction {
+        action_type: rule.action_type.clone(),
+        config: firing.action_config,
+        execute_at: firing.execute_at,
+        expires_at: firing.expires_at,
+    });
+    DryRun { would_fire: gates.iter().all(|gate| gate.passed), gates, action, held_until }
+}
+
+fn passed(gate: &'static str, saw: impl Into<String>) -> TestedGate {
+    TestedGate { gate, passed: true, saw: saw.into(), reason: None }
+}
+
+fn failed(gate: &'static str, reason: &'static str, saw: impl Into<String>) -> TestedGate {
+    TestedGate { gate, passed: false, saw: saw.into(), reason: Some(reason) }
+}
+
+fn asked(gate: &Gate) -> TestedGate {
+    let reason = (!gate.passed).then(|| gate.name.reason());
+    let (gate, passed, saw) = (gate.name.as_str(), gate.passed, gate.saw.clone().into_owned());
+    TestedGate { gate, passed, saw, reason }
+}
+
+/// Whether an event that has a subject comes too late.
+fn subject(event: &Event, past: &Past) -> Option<TestedGate> {
+    let subject = event.subject.as_deref()?;
+    Some(if past.stale {
+        let saw = format!("a later event about {subject} has come already");
+        failed("subject", "superseded", saw)
+    } else {
+        passed("subject", format!("no later event about {subject} has come"))
+    })
+}
+
+/// Whether the firing stands in the place of one that waits because of an earlier event about the
+/// same: rate control has counted it then.
+fn replaces(event: &Event, past: &Past) -> bool {
+    let pending = past.waiting.iter().filter(|action| action.status == ActionStatus::Pending);
+    let mut subjects = pending.filter_map(|action| action.cause.subject.as_ref());
+    !past.stale && subjects.any(|subject| Some(subject) == event.subject.as_ref())
+}
+
+fn frequency(rule: &TriggerRule, past: &Past, now: DateTime<Utc>) -> TestedGate {
+    let alone = TriggerRule { cooldown_seconds: 0, ..rule.clone() };
+    limited(Limit::Frequency, rule.frequency.as_str().to_owned(), (&alone, past, now))
+}
+
+fn cooldown(rule: &TriggerRule, past: &Past, now: DateTime<Utc>) -> TestedGate {
+    let alone = TriggerRule { frequency: Frequency::EveryTime, ..rule.clone() };
+    limited(Limit::Cooldown, format!("{} s", rule.cooldown_seconds), (&alone, past, now))
+}
+
+/// One of the two limits by itself.
+fn limited(
+    limit: Limit,
+    what: String,
+    (alone, past, now): (&TriggerRule, &Past, DateTime<Utc>),
+) -> TestedGate {
+    let name = limit.as_str();
+    let fired = match past.last_fired_at {
+        Some(at) => format!("last fired at {}", instant(at)),
+        None => "never fired before".to_owned(),
+    };
+    match rate::check(alone, past.last_fired_at, now) {
+        Rate::Allowed => passed(name, format!("{what}; {fired}")),
+        Rate::Held { until: Some(until), .. } => {
+            failed(name, name, format!("{what}; {fired}; held until {}", instant(until)))
+        }
+        Rate::Held { until: None, .. } => {
+            failed(name, name, format!("{what}; {fired}; held for ever"))
+        }
+    }
+}
+
+fn waiting(rule: &TriggerRule, past: &Past) -> TestedGate {
+    match past.waiting.first() {
+        None => passed("waiting", "no action of the rule waits for the user"),
+        Some(_) if !rule.is_limited() => {
+            passed("waiting", "an action waits; every_time without cooldown does not mind")
+        }
+        Some(action) => {
+            let due = instant(action.execute_at);
+            failed("waiting", "waiting", format!("an action waits for the user, due at {due}"))
+        }
+    }
+}
+
+fn action(past: &Past, rendered: &Result<Firing, Outcome>) -> TestedGate {
+    match rendered {
+        Ok(_) if past.no_workflow => {
+            failed("action", "workflow_deleted", "the rule's workflow was deleted")
+        }
+        Ok(_) => passed("action", "it could be rendered"),
+        Err(Outcome::Failed { reason, message }) => failed("action", reason, message.as_str()),
+        // Nothing else leaves a firing out where all gates are asked.
+        Err(_) => failed("action", "not_rendered", "it could not be rendered"),
+    }
+}

@@ -1,0 +1,251 @@
+//! Templates: texts with `{{ user.attributes.name }}` in them, in the Jinja language.
+//!
+//! What is not set, or null, renders as nothing, however deep (`{{ a.b.c }}`): a message to a
+//! customer must not fail for want of a nickname. `default` puts something in its place. Nothing is escaped, as
+//! the results are texts of a JSON document. There are `if` and `for`, and the filters and tests
+//! that are listed here; nothing reads files, makes endless lists or defines names.
+//!
+//! Anybody who may edit a rule may write one: steps, output and source are bounded.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::LazyLock;
+
+use minijinja::value::ValueKind;
+use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, filters, tests as is};
+use serde_json::{Map, Value};
+
+use super::facts::{Facts, TEXT_MAX};
+use super::misfit::{Misfit, cut, join};
+use super::template_guard::{check as guard, is_template};
+
+/// The longest template and the longest text that one renders to, in UTF-16 code units, which is
+/// what the LINE platform counts.
+pub const RENDERED_MAX: usize = TEXT_MAX;
+/// All texts of one configuration together, in bytes.
+pub const ALL_MAX: usize = 50 * 1024;
+
+/// Steps of the engine for one text.
+const FUEL: u64 = 10_000;
+const WHOLE: &str = "texts that are rendered must not have more than 50 KiB together";
+
+static ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut engine = Environment::empty();
+    engine.set_undefined_behavior(UndefinedBehavior::Chainable);
+    engine.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+    engine.set_fuel(Some(FUEL));
+    engine.set_recursion_limit(64);
+    engine.set_formatter(|out, state, value| match bool::try_from(value.clone()) {
+        // As JSON writes it, not as Python does.
+        Ok(answer) if value.kind() == ValueKind::Bool => {
+            Ok(out.write_str(if answer { "true" } else { "false" })?)
+        }
+        _ => minijinja::escape_formatter(out, state, value),
+    });
+    engine.add_filter("upper", filters::upper);
+    engine.add_filter("lower", filters::lower);
+    engine.add_filter("title", filters::title);
+    engine.add_filter("capitalize", filters::capitalize);
+    engine.add_filter("trim", filters::trim);
+    engine.add_filter("length", filters::length);
+    engine.add_filter("default", filters::default);
+    engine.add_filter("first", filters::first);
+    engine.add_filter("last", filters::last);
+    engine.add_filter("join", joined);
+    engine.add_filter("items", filters::items);
+    engine.add_filter("round", filters::round);
+    engine.add_filter("abs", filters::abs);
+    engine.add_filter("int", filters::int);
+    engine.add_filter("float", filters::float);
+    engine.add_test("defined", is::is_defined);
+    engine.add_test("undefined", is::is_undefined);
+    engine.add_test("number", is::is_number);
+    engine.add_test("string", is::is_string);
+    engine.add_test("true", is::is_true);
+    engine.add_test("false", is::is_false);
+    engine
+});
+
+/// The elements of a list as one text. A separator has up to 20 characters.
+fn joined(list: &minijinja::Value, between: Option<String>) -> Result<String, Error> {
+    let between = between.unwrap_or_default();
+    if between.chars().count() > 20 {
+        let reason = "join takes a separator of at most 20 characters";
+        return Err(Error::new(ErrorKind::InvalidOperation, reason));
+    }
+    let mut text = String::new();
+    for (number, element) in list.try_iter()?.enumerate() {
+        if number > 0 {
+            text.push_str(&between);
+        }
+        match element.as_str() {
+            Some(element) => text.push_str(element),
+            None => text.push_str(&element.to_string()),
+        }
+        if text.len() > 4 * RENDERED_MAX {
+            return Err(Error::new(ErrorKind::InvalidOperation, "join makes too long a text"));
+        }
+    }
+    Ok(text)
+}
+
+/// Checks a text that may be a template.
+///
+/// # Errors
+/// A misfit without a path. Where the template is wrong, its reason begins with the line.
+pub fn check(text: &str) -> Result<(), Misfit> {
+    bounded(text).map_err(|reason| Misfit::new("", reason))?;
+    if !is_template(text) {
+        return Ok(());
+    }
+    guard(text).map_err(|(at, reason)| {
+        let line = text.get(..at).unwrap_or_default().matches('\n').count() + 1;
+        Misfit::new("", format!("line {line}: {reason}"))
+    })?;
+    let compiled = catch_unwind(AssertUnwindSafe(|| ENGINE.template_from_str(text).map(|_| ())));
+    match compiled {
+        Ok(Ok(())) => unknown(text),
+        Ok(Err(error)) => Err(Misfit::new("", readable(&error))),
+        Err(_) => Err(Misfit::new("", "can't be read as a template")),
+    }
+}
+
+/// Names that no event can give a value to are slips of the pen.
+fn unknown(text: &str) -> Result<(), Misfit> {
+    let template = ENGINE.template_from_str(text).map_err(|e| Misfit::new("", readable(&e)))?;
+    let mut names: Vec<_> = template.undeclared_variables(false).into_iter().collect();
+    names.sort();
+    match names.iter().find(|name| !["event", "user", "now"].contains(&name.as_str())) {
+        Some(name) => {
+            let reason = format!("`{}` is not known; known are event, user and now", cut(name, 50));
+            Err(Misfit::new("", reason))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Checks each text inside a JSON value as [`check`] does.
+///
+/// # Errors
+/// The path, such as `messages[0].text`, of the first that is wrong; an empty one if they are too
+/// much together.
+pub fn check_strings(value: &Value) -> Result<(), Misfit> {
+    let mut total = 0;
+    each(value, "", &mut |path, text| {
+        total += text.len();
+        check(text).map_err(|misfit| misfit.below(path))?;
+        whole(total)?;
+        Ok(Value::Null)
+    })?;
+    Ok(())
+}
+
+/// Renders one text.
+///
+/// # Errors
+/// A sentence for people, if the template fails, takes too many steps or makes too long a text, or
+/// a text with U+0000 in it.
+pub fn render(text: &str, facts: &Facts<'_>) -> Result<String, String> {
+    bounded(text)?;
+    if !is_template(text) {
+        return Ok(text.to_owned());
+    }
+    guard(text).map_err(|(_, reason)| reason)?;
+    let rendering = || -> Result<String, Error> {
+        let mut out = Bounded(Vec::new());
+        ENGINE.template_from_str(text)?.render_captured_to(facts.template(), &mut out)?;
+        String::from_utf8(out.0).map_err(|e| Error::new(ErrorKind::BadSerialization, e.to_string()))
+    };
+    // The engine is not ours: should it panic, this one rendering fails, not the process.
+    let rendered = match catch_unwind(AssertUnwindSafe(rendering)) {
+        Ok(Ok(rendered)) => rendered,
+        Ok(Err(error)) => return Err(readable(&error)),
+        Err(_) => return Err("the template could not be rendered".to_owned()),
+    };
+    bounded(&rendered).map(|()| rendered)
+}
+
+/// Renders each text inside a JSON value; keys stay as they are.
+///
+/// # Errors
+/// The path, such as `messages[0].text`, of the first that fails as in [`render`]; an empty one if
+/// the texts are more than [`ALL_MAX`] together.
+pub fn render_strings(value: &Value, facts: &Facts<'_>) -> Result<Value, Misfit> {
+    let mut total = 0;
+    each(value, "", &mut |path, text| {
+        let rendered = render(text, facts).map_err(|reason| Misfit::new(path, reason))?;
+        total += rendered.len();
+        whole(total)?;
+        Ok(Value::String(rendered))
+    })
+}
+
+fn whole(total: usize) -> Result<(), Misfit> {
+    if total > ALL_MAX { Err(Misfit::new("", WHOLE)) } else { Ok(()) }
+}
+
+type Visit<'v> = dyn FnMut(&str, &str) -> Result<Value, Misfit> + 'v;
+
+/// The value with each of its texts replaced.
+fn each(value: &Value, path: &str, visit: &mut Visit<'_>) -> Result<Value, Misfit> {
+    match value {
+        Value::String(text) => visit(path, text),
+        Value::Array(list) => {
+            let list = list.iter().enumerate();
+            list.map(|(at, value)| each(value, &join(path, &format!("[{at}]")), visit))
+                .collect::<Result<Vec<_>, _>>()
+                .map(Value::Array)
+        }
+        Value::Object(map) => {
+            let mut all = Map::new();
+            for (key, value) in map {
+                all.insert(key.clone(), each(value, &join(path, key), visit)?);
+            }
+            Ok(Value::Object(all))
+        }
+        other => Ok(other.clone()),
+    }
+}
+
+/// The bounds of every text, before and after it is rendered.
+fn bounded(text: &str) -> Result<(), String> {
+    if text.len() > RENDERED_MAX && text.encode_utf16().count() > RENDERED_MAX {
+        return Err(format!("must have at most {RENDERED_MAX} characters"));
+    }
+    if text.contains('\0') {
+        return Err("must not contain the character U+0000".to_owned());
+    }
+    Ok(())
+}
+
+/// Takes as many bytes as the longest text can have and one more.
+struct Bounded(Vec<u8>);
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > 3 * RENDERED_MAX {
+            let reason = format!("must have at most {RENDERED_MAX} characters");
+            return Err(io::Error::other(reason));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn readable(error: &Error) -> String {
+    let what = match error.kind() {
+        ErrorKind::OutOfFuel => "it takes too many steps".to_owned(),
+        ErrorKind::WriteFailure => format!("must have at most {RENDERED_MAX} characters"),
+        kind => error.detail().map_or(kind.to_string(), |detail| format!("{kind}: {detail}")),
+    };
+    let what = cut(&what, 200);
+    error.line().map_or(what.clone(), |line| format!("line {line}: {what}"))
+}
+
+#[cfg(test)]
+#[path = "template_tests.rs"]
+mod tests;

@@ -1,0 +1,257 @@
+//! Cycles: a time-based rule that is due walks its audience.
+//!
+//! Beginning a cycle is one row, unique by rule and due time: however many executors try, one
+//! begins it. Walking it is a transaction a batch of users: the cycle's row is locked, the users
+//! after its cursor are evaluated as an event would be, their work is queued, and the cursor moves
+//! with it. Whoever comes next goes on from there, be it another executor after a crash; no user
+//! is handled twice.
+
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
+
+use super::firing::{Candidate, Fate, SubjectState};
+use super::{BATCH, Executor};
+use crate::domain::access::Scope;
+use crate::domain::cycle::{Cycle, CycleStatus};
+use crate::domain::event::{Event, EventOrigin, EventStatus};
+use crate::domain::id::{AudienceId, CycleId, EventId};
+use crate::domain::rule::TriggerRule;
+use crate::domain::trigger::CatchUp;
+use crate::domain::window::{self, Skipped};
+use crate::error::Result;
+use crate::rules::{CompiledRule, Occasion, Outcome, evaluate};
+use crate::sources::{self, ParsedPayload, Timetable};
+use crate::store::log::{NewLog, insert_logs};
+use crate::store::rule::{RuleWindow, due, move_windows};
+use crate::store::{Tx, audience, cycle, line, rule};
+
+/// The source type of time-based rules.
+const SCHEDULE: &str = "schedule";
+/// How many users are handled in one transaction.
+const WALK: u64 = 1_000;
+
+impl Executor {
+    /// Begins the cycles of rules that are due at `now`. Of missed due times only the latest is
+    /// walked; the others are logged as skipped. Answers how many rules it evaluated.
+    pub async fn begin_cycles(&self, now: DateTime<Utc>) -> Result<usize> {
+        let tx = self.app.store.begin().await?;
+        let due = due(&*tx, now, BATCH).await?;
+        if due.is_empty() {
+            return Ok(0);
+        }
+        let (mut windows, mut skipped, mut begun) = (Vec::new(), Vec::new(), 0);
+        for rule in &due {
+            let since = rule.evaluated_at.unwrap_or(now);
+            let compiled = CompiledRule::stored(rule);
+            let Some(timetable) = timetable(&compiled) else {
+                tracing::error!(rule = %rule.id, "the rule's stored schedule can't be read; it does not fire until it is saved anew");
+                let (rule_id, evaluated_at) = (rule.id, since);
+                windows.push(RuleWindow { rule_id, evaluated_at, next_fire_at: None });
+                continue;
+            };
+            let window = (since, CatchUp::Last);
+            let limits = self.app.window_limits();
+            let zone = timetable.zone.as_ref().unwrap_or(&self.app.zone);
+            let met = window::evaluate_from(window, (&timetable.schedule, zone), now, &limits);
+            for at in met.fire {
+                let cycle = new_cycle(&tx, rule, timetable.audience_id, (at, now)).await?;
+                begun += usize::from(cycle::insert(&*tx, &cycle).await?);
+            }
+            skipped.extend(met.skipped.into_iter().map(|run| (rule, run)));
+            windows.push(RuleWindow {
+                rule_id: rule.id,
+                evaluated_at: met.evaluated_at,
+                next_fire_at: met.next_fire_at,
+            });
+        }
+        move_windows(&*tx, &windows).await?;
+        let logs: Vec<_> = skipped.iter().map(|(rule, run)| log(rule, run, now)).collect();
+        insert_logs(&*tx, &logs).await?;
+        tx.commit_unaudited().await?;
+        for _ in 0..begun {
+            self.app.metrics.cycle(CycleStatus::Processing.as_str());
+        }
+        Ok(due.len())
+    }
+
+    /// Handles the next users of the oldest cycle that nobody else is walking. Answers whether
+    /// there was one.
+    pub async fn walk_cycle(&self, now: DateTime<Utc>) -> Result<bool> {
+        let tx = self.app.store.begin().await?;
+        let Some(mut cycle) = cycle::next(&*tx).await? else { return Ok(false) };
+        let rules = rule::find_all(&*tx, Scope::Everything, &[cycle.trigger_rule_id]).await?;
+        let rule = rules.into_iter().next();
+        let rule = rule.filter(|rule| rule.enabled && rule.deleted_date.is_none());
+        let mut fates = Vec::new();
+        match rule {
+            None => {
+                cycle.status = CycleStatus::Cancelled;
+                cycle.error_message = Some("the rule was disabled or deleted".to_owned());
+            }
+            Some(rule) => fates = self.walk(&tx, &rule, &mut cycle, now).await?,
+        }
+        if cycle.status != CycleStatus::Processing {
+            cycle.completed_at = Some(now);
+        }
+        cycle::update(&*tx, &cycle).await?;
+        tx.commit_unaudited().await?;
+        self.count_walk(&cycle, &fates);
+        Ok(true)
+    }
+
+    async fn walk(
+        &self,
+        tx: &Tx,
+        rule: &TriggerRule,
+        cycle: &mut Cycle,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<Fate>> {
+        let compiled = Arc::new(CompiledRule::stored(rule));
+        let cursor = cycle.cursor.as_deref();
+        let members = audience::members_after(&**tx, cycle.audience_id, cursor, WALK).await?;
+        let Some(last) = members.last() else {
+            cycle.status = CycleStatus::Completed;
+            return Ok(Vec::new());
+        };
+        let last = last.clone();
+        let wanted: BTreeSet<_> =
+            members.iter().map(|user| (cycle.line_oa_id, user.clone())).collect();
+        let wanted: Vec<_> = wanted.into_iter().collect();
+        let users = line::users_by_ids(&**tx, &wanted).await?;
+        let users: HashMap<_, _> = users.into_iter().map(|u| (u.user_id.clone(), u)).collect();
+        let done = (members.len() as u64) < WALK;
+        let tick = self.tick(cycle)?;
+        let candidates = members
+            .into_iter()
+            .map(|member| {
+                let event = due_event(cycle, &member);
+                let user = users.get(&member);
+                let occasion = Occasion::new(&event, &tick, user, now, &self.app.zone);
+                let outcome = evaluate(&compiled, &occasion).outcome;
+                candidate(&compiled, cycle, member, outcome)
+            })
+            .collect();
+        let fates = self.fire(tx, candidates, now).await?;
+        let failed = fates.iter().filter(|fate| **fate == Fate::Failed).count();
+        cycle.processed_users += i32::try_from(fates.len()).unwrap_or(i32::MAX);
+        cycle.failed_users += i32::try_from(failed).unwrap_or(i32::MAX);
+        cycle.total_users = cycle.total_users.max(cycle.processed_users);
+        cycle.cursor = Some(last);
+        if done {
+            cycle.status = CycleStatus::Completed;
+        }
+        Ok(fates)
+    }
+
+    /// What a cycle's due time brings.
+    fn tick(&self, cycle: &Cycle) -> Result<ParsedPayload> {
+        let source = sources::find(SCHEDULE)?;
+        Ok(source.parse_payload(&due_payload(cycle))?)
+    }
+
+    fn count_walk(&self, cycle: &Cycle, fates: &[Fate]) {
+        let metrics = &self.app.metrics;
+        let failed = fates.iter().filter(|fate| **fate == Fate::Failed).count() as u64;
+        metrics.cycle_users("failed", failed);
+        metrics.cycle_users("handled", fates.len() as u64 - failed);
+        if cycle.status != CycleStatus::Processing {
+            metrics.cycle(cycle.status.as_str());
+        }
+        self.count_fates(fates);
+        self.app.live.hint();
+    }
+}
+
+async fn new_cycle(
+    tx: &Tx,
+    rule: &TriggerRule,
+    audience_id: AudienceId,
+    (at, now): (DateTime<Utc>, DateTime<Utc>),
+) -> Result<Cycle> {
+    let total = audience::count(&**tx, audience_id).await?;
+    Ok(Cycle {
+        id: CycleId::new(),
+        trigger_rule_id: rule.id,
+        line_oa_id: rule.line_oa_id,
+        organization_id: rule.organization_id,
+        audience_id,
+        scheduled_at: at,
+        started_at: now,
+        completed_at: None,
+        status: CycleStatus::Processing,
+        total_users: i32::try_from(total).unwrap_or(i32::MAX),
+        processed_users: 0,
+        failed_users: 0,
+        cursor: None,
+        error_message: None,
+    })
+}
+
+fn timetable(rule: &CompiledRule) -> Option<&Timetable> {
+    rule.parts().ok()?.source.timetable.as_ref()
+}
+
+fn candidate(
+    rule: &Arc<CompiledRule>,
+    cycle: &Cycle,
+    user_id: String,
+    outcome: Outcome,
+) -> Candidate {
+    Candidate {
+        rule: rule.clone(),
+        user_id: Some(user_id),
+        event_id: None,
+        audience_id: Some(cycle.audience_id),
+        by: cycle.id.0,
+        subject: SubjectState::Free,
+        outcome,
+    }
+}
+
+fn due_payload(cycle: &Cycle) -> Value {
+    sources::due_payload(cycle.scheduled_at, cycle.audience_id)
+}
+
+/// What a cycle's due time is to conditions and templates.
+fn due_event(cycle: &Cycle, user_id: &str) -> Event {
+    Event {
+        id: EventId(cycle.id.0),
+        event_id: cycle.id.to_string(),
+        event_type: SCHEDULE.to_owned(),
+        line_oa_id: cycle.line_oa_id,
+        organization_id: cycle.organization_id,
+        user_id: Some(user_id.to_owned()),
+        occurred_at: cycle.scheduled_at,
+        payload: due_payload(cycle),
+        subject: None,
+        origin: EventOrigin::Internal,
+        status: EventStatus::Pending,
+        matched: None,
+        error: None,
+        received_at: cycle.started_at,
+        processed_at: None,
+    }
+}
+
+fn log<'a>(rule: &'a TriggerRule, run: &Skipped, now: DateTime<Utc>) -> NewLog<'a> {
+    NewLog {
+        trigger_on: &rule.source_type,
+        trigger_rule_id: Some(rule.id.0),
+        action_type: Some(&rule.action_type),
+        action_config: Some(Cow::Owned(json!({
+            "occurrences": run.count,
+            "from": run.first,
+            "until": run.last,
+        }))),
+        status: "skipped",
+        organization_id: Some(rule.organization_id.0),
+        line_oa_id: Some(rule.line_oa_id.0),
+        reason: Some(run.reason.as_str()),
+        created_date: now,
+        ..NewLog::default()
+    }
+}

@@ -1,0 +1,184 @@
+//! The event pass: what happened meets the rules that could wait for it.
+//!
+//! One transaction takes a batch of stored events, evaluates them, takes the right to fire, queues
+//! the work, writes the log and marks the events as processed. A crash undoes all of it, and the
+//! events are evaluated again; nothing is queued twice.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use super::firing::{Candidate, Fate, SubjectState};
+use super::{BATCH, Executor};
+use crate::domain::event::Event;
+use crate::domain::id::{EventId, LineOaId};
+use crate::domain::line::LineUser;
+use crate::error::Result;
+use crate::rules::{CompiledRule, Occasion, evaluate};
+use crate::sources::{self, ParsedPayload};
+use crate::store::event::{self, Processed};
+use crate::store::scheduled_action::{Subject, supersede};
+use crate::store::{Tx, line};
+
+/// What an event pass did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EventReport {
+    /// Events evaluated.
+    pub events: usize,
+    /// Actions queued.
+    pub queued: usize,
+}
+
+/// An event whose payload was read.
+struct Met<'a> {
+    event: &'a Event,
+    payload: ParsedPayload,
+}
+
+type Found = Vec<Arc<CompiledRule>>;
+
+impl Executor {
+    /// Evaluates stored events, one batch of them, oldest first.
+    pub async fn take_events(&self, now: DateTime<Utc>) -> Result<EventReport> {
+        let tx = self.app.store.begin().await?;
+        let events = event::pending(&*tx, BATCH).await?;
+        if events.is_empty() {
+            return Ok(EventReport::default());
+        }
+        let (met, mut processed) = read(&events);
+        let candidates = self.meet(&tx, &met, now).await?;
+        let by: Vec<_> = candidates.iter().map(|candidate| candidate.event_id).collect();
+        let fates = self.fire(&tx, candidates, now).await?;
+        let mut matched = HashMap::<EventId, i32>::new();
+        for (event, fate) in by.iter().zip(&fates) {
+            if let (Some(event), Fate::Queued) = (event, fate) {
+                *matched.entry(*event).or_default() += 1;
+            }
+        }
+        processed.extend(met.iter().map(|met| Processed {
+            id: met.event.id,
+            matched: matched.get(&met.event.id).copied().unwrap_or_default(),
+            error: None,
+        }));
+        event::processed(&*tx, &processed, now).await?;
+        tx.commit_unaudited().await?;
+        self.count_events(&met, &matched, &fates);
+        let queued = fates.iter().filter(|fate| **fate == Fate::Queued).count();
+        Ok(EventReport { events: processed.len(), queued })
+    }
+
+    /// Evaluates each event for each rule that could wait for it.
+    async fn meet(&self, tx: &Tx, met: &[Met<'_>], now: DateTime<Utc>) -> Result<Vec<Candidate>> {
+        let events: Vec<_> = met.iter().map(|met| met.event).collect();
+        let stale = event::stale(&**tx, &events).await?;
+        let replaced = supersede(&**tx, &subjects(&events), now).await?;
+        // After the work: whoever changes rules takes them in this order.
+        let line_oas: BTreeSet<_> = met.iter().map(|met| met.event.line_oa_id).collect();
+        let rulebook = self.rulebook.read(tx, line_oas).await?;
+        let found: Vec<Found> = met
+            .iter()
+            .map(|Met { event, payload }| match rulebook.get(&event.line_oa_id) {
+                Some(rules) => rules.candidates(&event.event_type, &payload.keys),
+                None => Vec::new(),
+            })
+            .map(|found| found.into_iter().cloned().collect())
+            .collect();
+        let users = users(tx, met, &found).await?;
+        let mut candidates = Vec::new();
+        for (Met { event, payload }, rules) in met.iter().zip(found) {
+            let user = event.user_id.clone().map(|user| (event.line_oa_id, user));
+            let user = user.and_then(|user| users.get(&user));
+            let occasion = Occasion::new(event, payload, user, now, &self.app.zone);
+            for rule in rules {
+                let subject = match &event.subject {
+                    Some(_) if stale.contains(&event.id) => SubjectState::Stale,
+                    Some(subject) if replaced.contains(&(rule.rule.id, subject.clone())) => {
+                        SubjectState::Replaces
+                    }
+                    _ => SubjectState::Free,
+                };
+                candidates.push(Candidate {
+                    outcome: evaluate(&rule, &occasion).outcome,
+                    rule,
+                    user_id: event.user_id.clone(),
+                    event_id: Some(event.id),
+                    audience_id: None,
+                    by: event.id.0,
+                    subject,
+                });
+            }
+        }
+        Ok(candidates)
+    }
+
+    fn count_events(&self, met: &[Met<'_>], matched: &HashMap<EventId, i32>, fates: &[Fate]) {
+        for met in met.iter().filter(|met| matched.contains_key(&met.event.id)) {
+            self.app.metrics.events_matched(&met.event.event_type, 1);
+        }
+        self.count_fates(fates);
+        if !fates.is_empty() {
+            self.app.live.hint();
+        }
+    }
+
+    pub(super) fn count_fates(&self, fates: &[Fate]) {
+        let kinds =
+            [(Fate::Queued, "queued"), (Fate::HeldBack, "held_back"), (Fate::Failed, "failed")];
+        for (kind, name) in kinds {
+            let count = fates.iter().filter(|fate| **fate == kind).count() as u64;
+            self.app.metrics.rules_evaluated(name, count);
+        }
+    }
+}
+
+/// Reads the payloads. An event that can't be read has failed; a second event about a subject is
+/// left for the next batch, so that it finds what the first one has queued.
+fn read(events: &[Event]) -> (Vec<Met<'_>>, Vec<Processed>) {
+    let (mut met, mut failed) = (Vec::new(), Vec::new());
+    let mut subjects = HashSet::new();
+    for event in events {
+        if let Some(subject) = &event.subject
+            && !subjects.insert((event.line_oa_id, subject))
+        {
+            continue;
+        }
+        let source = sources::find(&event.event_type).map_err(|error| error.to_string());
+        let payload = source.and_then(|source| {
+            source.parse_payload(&event.payload).map_err(|misfit| misfit.to_string())
+        });
+        match payload {
+            Ok(payload) => met.push(Met { event, payload }),
+            Err(error) => failed.push(Processed { id: event.id, matched: 0, error: Some(error) }),
+        }
+    }
+    (met, failed)
+}
+
+fn subjects(events: &[&Event]) -> Vec<Subject> {
+    let subjects = events.iter().filter_map(|event| {
+        Some(Subject {
+            line_oa_id: event.line_oa_id,
+            subject: event.subject.clone()?,
+            occurred_at: event.occurred_at,
+        })
+    });
+    subjects.collect()
+}
+
+/// The users of events that meet a rule.
+async fn users(
+    tx: &Tx,
+    met: &[Met<'_>],
+    found: &[Found],
+) -> Result<HashMap<(LineOaId, String), LineUser>> {
+    let wanted: BTreeSet<_> = met
+        .iter()
+        .zip(found)
+        .filter(|(_, rules)| !rules.is_empty())
+        .filter_map(|(met, _)| Some((met.event.line_oa_id, met.event.user_id.clone()?)))
+        .collect();
+    let wanted: Vec<_> = wanted.into_iter().collect();
+    let users = line::users_by_ids(&**tx, &wanted).await?;
+    Ok(users.into_iter().map(|user| ((user.line_oa_id, user.user_id.clone()), user)).collect())
+}

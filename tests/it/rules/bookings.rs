@@ -1,0 +1,98 @@
+//! Reminders of bookings that change.
+
+use chrono::{DateTime, Duration, Utc};
+use serde_json::json;
+use trigger_manager::domain::delivery::ActionStatus;
+use trigger_manager::domain::event::Event;
+use trigger_manager::domain::rule::{Frequency, TriggerRule};
+
+use super::place::{Place, text, user};
+
+/// A day before the start, at most once an hour.
+async fn reminding() -> Place {
+    let p = Place::new().await;
+    let rule = TriggerRule {
+        source_type: "booking_event".into(),
+        source_config: json!({"status": "confirmed", "offset": "-1d"}),
+        action_config: text("Tomorrow: {{ event.payload.bookingId }}"),
+        frequency: Frequency::OncePerHour,
+        ..p.draft()
+    };
+    p.save(rule).await;
+    p
+}
+
+fn booking(p: &Place, status: &str, starts_at: DateTime<Utc>, occurred_at: DateTime<Utc>) -> Event {
+    let payload = json!({"bookingId": "b1", "status": status, "startsAt": starts_at});
+    p.event_at("booking_event", Some(user(1)), payload, occurred_at)
+}
+
+async fn pending(p: &Place) -> Vec<DateTime<Utc>> {
+    let actions = p.actions().await.into_iter();
+    actions
+        .filter(|action| action.status == ActionStatus::Pending)
+        .map(|action| action.execute_at)
+        .collect()
+}
+
+#[tokio::test]
+async fn a_booking_that_moves_takes_its_reminder_along() {
+    let p = reminding().await;
+    let now = p.t.app.now();
+    let (first, second) = (now + Duration::days(5), now + Duration::days(8));
+    p.happens(&[booking(&p, "confirmed", first, now)]).await;
+    p.t.run().await;
+    assert_eq!(pending(&p).await, [first - Duration::days(1)]);
+    p.t.advance(60);
+    p.happens(&[booking(&p, "confirmed", second, p.t.app.now())]).await;
+    p.t.run().await;
+    assert_eq!(pending(&p).await, [second - Duration::days(1)], "within the same hour");
+}
+
+#[tokio::test]
+async fn a_booking_that_is_cancelled_is_not_reminded_of() {
+    let p = reminding().await;
+    let now = p.t.app.now();
+    let starts = now + Duration::days(5);
+    p.happens(&[booking(&p, "confirmed", starts, now)]).await;
+    p.t.run().await;
+    p.t.advance(60);
+    p.happens(&[booking(&p, "cancelled", starts, p.t.app.now())]).await;
+    p.t.run().await;
+    assert!(pending(&p).await.is_empty());
+    assert_eq!(p.actions().await[0].last_error.as_deref(), Some("superseded"));
+}
+
+#[tokio::test]
+async fn both_states_in_one_batch_end_as_the_later_one() {
+    let p = reminding().await;
+    let now = p.t.app.now();
+    let starts = now + Duration::days(5);
+    let later = now + Duration::milliseconds(1);
+    p.happens(&[booking(&p, "confirmed", starts, now), booking(&p, "cancelled", starts, later)])
+        .await;
+    p.t.run().await;
+    assert!(pending(&p).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_state_that_comes_late_does_not_bring_the_reminder_back() {
+    let p = reminding().await;
+    let now = p.t.app.now();
+    let starts = now + Duration::days(5);
+    p.happens(&[booking(&p, "cancelled", starts, now)]).await;
+    p.t.run().await;
+    p.happens(&[booking(&p, "confirmed", starts, now - Duration::seconds(5))]).await;
+    p.t.run().await;
+    assert!(pending(&p).await.is_empty());
+    assert_eq!(p.said().await.pop().unwrap(), ("held_back", Some("superseded".to_owned())));
+}
+
+#[tokio::test]
+async fn a_reminder_whose_moment_has_passed_is_held_back() {
+    let p = reminding().await;
+    let now = p.t.app.now();
+    p.happens(&[booking(&p, "confirmed", now + Duration::hours(2), now)]).await;
+    p.t.run().await;
+    assert_eq!(p.said().await, [("held_back", Some("expired".to_owned()))]);
+}

@@ -1,0 +1,127 @@
+//! Time-based rules walk their audience.
+
+use std::collections::BTreeSet;
+
+use chrono::Duration;
+use serde_json::json;
+use trigger_manager::domain::cycle::CycleStatus;
+use trigger_manager::domain::id::AudienceId;
+use trigger_manager::domain::rule::TriggerRule;
+
+use super::place::{Place, text};
+
+/// A rule that sends at every full hour.
+pub async fn hourly(p: &Place, audience: AudienceId) -> TriggerRule {
+    let rule = TriggerRule {
+        source_type: "schedule".into(),
+        source_config: json!({"cronExpression": "0 0 * * * *", "audienceId": audience}),
+        action_config: text("It is {{ event.payload.scheduledAt }}"),
+        ..p.draft()
+    };
+    p.save(rule).await
+}
+
+#[tokio::test]
+async fn every_user_of_the_audience_is_handled_once_in_each_cycle() {
+    let p = Place::new().await;
+    let audience = p.audience(3).await;
+    hourly(&p, audience.id).await;
+    p.t.run().await;
+    assert_eq!(p.sent(), []);
+    p.t.advance(3600);
+    p.t.run().await;
+    let cycle = p.cycles().await.remove(0);
+    assert_eq!(cycle.status, CycleStatus::Completed);
+    assert_eq!((cycle.total_users, cycle.processed_users, cycle.failed_users), (3, 3, 0));
+    assert_eq!(cycle.scheduled_at, p.t.app.now());
+    assert!(p.sent().iter().all(|(_, text)| text == "It is 2026-03-02T13:00:00Z"));
+    let logs = p.logs().await;
+    assert!(
+        logs.iter()
+            .filter(|log| log.status.as_str() == "queued")
+            .all(|log| { log.audience_id == Some(audience.id) })
+    );
+    p.t.advance(3600);
+    p.t.run().await;
+    assert_eq!(p.sent().len(), 6);
+}
+
+#[tokio::test]
+async fn a_cycle_goes_on_where_a_dead_executor_left_it() {
+    let p = Place::new().await;
+    let audience = p.audience(2500).await;
+    hourly(&p, audience.id).await;
+    p.t.advance(3600);
+    let (dead, now) = (p.another_executor().await, p.t.app.now());
+    dead.begin_cycles(now).await.unwrap();
+    assert!(dead.walk_cycle(now).await.unwrap());
+    drop(dead);
+    let cycle = p.cycles().await.remove(0);
+    assert_eq!((cycle.status, cycle.processed_users), (CycleStatus::Processing, 1000));
+    p.t.run().await;
+    let cycle = p.cycles().await.remove(0);
+    assert_eq!((cycle.status, cycle.processed_users), (CycleStatus::Completed, 2500));
+    let users: BTreeSet<_> = p.sent().into_iter().map(|(user, _)| user).collect();
+    assert_eq!((p.sent().len(), users.len()), (2500, 2500));
+}
+
+#[tokio::test]
+async fn of_missed_due_times_the_latest_is_walked_and_the_others_are_logged() {
+    let p = Place::with(&[("PFY_CRON_CATCH_UP_WINDOW", "24h")]).await;
+    let audience = p.audience(1).await;
+    hourly(&p, audience.id).await;
+    p.t.advance(5 * 3600);
+    p.t.run().await;
+    let cycles = p.cycles().await;
+    assert_eq!(cycles.len(), 1);
+    assert_eq!(cycles[0].scheduled_at, p.t.app.now());
+    let skipped = p.logs().await.remove(0);
+    assert_eq!(skipped.status.as_str(), "skipped");
+    assert_eq!(skipped.reason.as_deref(), Some("catch_up_policy"));
+    assert_eq!(skipped.action_config.unwrap()["occurrences"], 4);
+}
+
+#[tokio::test]
+async fn a_rule_that_is_disabled_ends_the_cycle_that_is_being_walked() {
+    let p = Place::new().await;
+    let audience = p.audience(1500).await;
+    let rule = hourly(&p, audience.id).await;
+    p.t.advance(3600);
+    let now = p.t.app.now();
+    p.t.executor.begin_cycles(now).await.unwrap();
+    assert!(p.t.executor.walk_cycle(now).await.unwrap());
+    p.save(TriggerRule { enabled: false, ..rule }).await;
+    p.t.run().await;
+    let cycle = p.cycles().await.remove(0);
+    assert_eq!((cycle.status, cycle.processed_users), (CycleStatus::Cancelled, 1000));
+    assert!(cycle.error_message.is_some());
+}
+
+#[tokio::test]
+async fn users_that_the_condition_leaves_out_are_handled_and_get_nothing() {
+    let p = Place::new().await;
+    let audience = p.audience(4).await;
+    let rule = hourly(&p, audience.id).await;
+    let condition = "user.id.endsWith('1')";
+    let mut config = rule.source_config.clone();
+    config["condition"] = condition.into();
+    p.save(TriggerRule { source_config: config, ..rule }).await;
+    p.t.advance(3600);
+    p.t.run().await;
+    assert_eq!(p.sent().len(), 1);
+    let cycle = p.cycles().await.remove(0);
+    assert_eq!((cycle.processed_users, cycle.failed_users), (4, 0));
+}
+
+#[tokio::test]
+async fn an_empty_audience_completes_at_once() {
+    let p = Place::new().await;
+    let audience = p.audience(0).await;
+    hourly(&p, audience.id).await;
+    p.t.advance(3600);
+    p.t.run().await;
+    let cycle = p.cycles().await.remove(0);
+    assert_eq!((cycle.status, cycle.total_users), (CycleStatus::Completed, 0));
+    assert_eq!(cycle.completed_at, Some(cycle.started_at));
+    assert!(cycle.started_at - cycle.scheduled_at < Duration::seconds(1));
+}

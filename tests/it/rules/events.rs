@@ -1,0 +1,155 @@
+//! Events meet rules.
+
+use serde_json::{Value, json};
+use trigger_manager::domain::event::EventStatus;
+use trigger_manager::domain::rule::{Frequency, TriggerRule};
+
+use super::place::{Place, line_oa, text, user};
+
+#[tokio::test]
+async fn a_matching_event_sends_the_message_and_says_so() {
+    let p = Place::new().await;
+    let greeting = text("Hello {{ event.payload.answers.name }}, {{ user.attributes.tier }}!");
+    let rule = p.on_forms("send_message", greeting).await;
+    p.form_sent(1).await;
+    assert_eq!(p.sent(), [(user(1), "Hello Ada, !".to_owned())]);
+    let logs = p.logs().await;
+    assert_eq!(p.said().await, [("queued", None), ("success", None)]);
+    for log in &logs {
+        assert_eq!(log.trigger_rule_id, Some(rule.id));
+        assert_eq!(log.trigger_on, "form_submitted");
+        assert_eq!(log.user_id, Some(user(1)));
+        let stored: &Value = &log.action_config.as_ref().unwrap()["messages"][0]["text"];
+        assert_eq!(stored, "Hello Ada, !", "the action as it was");
+    }
+    assert!(logs[1].platform_request_id.is_some(), "{:?}", logs[1]);
+    let event = p.events().await.remove(0);
+    assert_eq!((event.status, event.matched), (EventStatus::Processed, Some(1)));
+}
+
+#[tokio::test]
+async fn the_same_event_id_again_does_nothing() {
+    let p = Place::new().await;
+    p.on_forms("send_message", text("Hi")).await;
+    let event = p.form(1);
+    assert_eq!(p.happens(&[event.clone(), event.clone()]).await, 1);
+    p.t.run().await;
+    let again = trigger_manager::domain::event::Event {
+        id: trigger_manager::domain::id::EventId::new(),
+        ..event
+    };
+    assert_eq!(p.happens(&[again]).await, 0);
+    p.t.run().await;
+    assert_eq!(p.sent().len(), 1);
+}
+
+#[tokio::test]
+async fn the_same_id_of_another_line_oa_is_another_event() {
+    let p = Place::new().await;
+    let other = line_oa(&p.t, "2").await;
+    let event = p.form(1);
+    let mut elsewhere = event.clone();
+    elsewhere.id = trigger_manager::domain::id::EventId::new();
+    elsewhere.line_oa_id = other.id;
+    assert_eq!(p.happens(&[event, elsewhere]).await, 2);
+}
+
+#[tokio::test]
+async fn an_event_meets_the_rules_of_its_own_line_oa_only() {
+    let p = Place::new().await;
+    let other = line_oa(&p.t, "2").await;
+    p.save(TriggerRule { line_oa_id: other.id, ..p.draft() }).await;
+    p.form_sent(1).await;
+    assert_eq!(p.sent(), []);
+    assert_eq!(p.said().await, []);
+}
+
+#[tokio::test]
+async fn a_rule_that_waits_for_something_else_is_not_looked_at() {
+    let p = Place::new().await;
+    p.save(TriggerRule { source_config: json!({"formId": "other"}), ..p.draft() }).await;
+    p.form_sent(1).await;
+    assert_eq!(p.said().await, [], "the index leaves it out");
+    assert_eq!(p.events().await[0].matched, Some(0));
+}
+
+#[tokio::test]
+async fn a_condition_that_is_false_holds_back_and_says_so() {
+    let p = Place::new().await;
+    let condition = json!({"condition": "event.payload.answers.name == 'Bob'"});
+    p.save(TriggerRule { source_config: condition, ..p.draft() }).await;
+    p.form_sent(1).await;
+    assert_eq!(p.sent(), []);
+    assert_eq!(p.said().await, [("held_back", Some("condition".to_owned()))]);
+}
+
+#[tokio::test]
+async fn evaluations_that_did_not_match_leave_no_row_when_that_is_switched_off() {
+    let p = Place::with(&[("PFY_RULES_LOG_UNMATCHED", "false")]).await;
+    let condition = json!({"condition": "false"});
+    p.save(TriggerRule { source_config: condition, ..p.draft() }).await;
+    p.form_sent(1).await;
+    assert_eq!(p.said().await, []);
+}
+
+#[tokio::test]
+async fn a_disabled_or_deleted_rule_is_not_met() {
+    let p = Place::new().await;
+    let rule = p.save(p.draft()).await;
+    p.form_sent(1).await;
+    assert_eq!(p.sent().len(), 1);
+    let rule = p.save(TriggerRule { enabled: false, ..rule }).await;
+    p.form_sent(2).await;
+    assert_eq!(p.sent().len(), 1, "the executor had the rule in memory");
+    p.save(TriggerRule { enabled: true, deleted_date: Some(p.t.app.now()), ..rule }).await;
+    p.form_sent(3).await;
+    assert_eq!(p.sent().len(), 1);
+}
+
+#[tokio::test]
+async fn an_edit_counts_from_the_next_event_on() {
+    let p = Place::new().await;
+    let rule = p.save(p.draft()).await;
+    p.form_sent(1).await;
+    p.save(TriggerRule { action_config: text("Bye"), ..rule }).await;
+    p.form_sent(2).await;
+    assert_eq!(p.sent(), [(user(1), "Hi".to_owned()), (user(2), "Bye".to_owned())]);
+}
+
+#[tokio::test]
+async fn an_event_without_a_user_can_not_send_a_message_and_says_so() {
+    let p = Place::new().await;
+    p.save(p.draft()).await;
+    let event = trigger_manager::domain::event::Event { user_id: None, ..p.form(1) };
+    p.happens(&[event]).await;
+    p.t.run().await;
+    assert_eq!(p.said().await, [("failed", Some("no_user".to_owned()))]);
+}
+
+#[tokio::test]
+async fn an_event_whose_payload_can_not_be_read_has_failed_and_does_not_hold_up_others() {
+    let p = Place::new().await;
+    p.save(p.draft()).await;
+    let mut odd = p.form(1);
+    odd.payload = json!([]);
+    p.happens(&[odd, p.form(2)]).await;
+    p.t.run().await;
+    let events = p.events().await;
+    assert_eq!(events[0].status, EventStatus::Failed);
+    assert!(events[0].error.as_deref().unwrap().contains("payload"), "{:?}", events[0].error);
+    assert_eq!(events[1].status, EventStatus::Processed);
+    assert_eq!(p.sent().len(), 1);
+}
+
+#[tokio::test]
+async fn each_rule_that_matches_fires_and_each_by_its_own_rate() {
+    let p = Place::new().await;
+    p.save(p.draft()).await;
+    let once = Frequency::Once;
+    p.save(TriggerRule { frequency: once, action_config: text("Once"), ..p.draft() }).await;
+    p.form_sent(1).await;
+    p.form_sent(1).await;
+    let mut texts: Vec<_> = p.sent().into_iter().map(|(_, text)| text).collect();
+    texts.sort();
+    assert_eq!(texts, ["Hi", "Hi", "Once"]);
+}

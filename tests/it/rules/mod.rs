@@ -1,0 +1,14 @@
+//! Trigger rules from event to effect: a real database, a stand-in of the LINE platform on
+//! loopback, an executor that works when told.
+
+mod backends;
+mod bookings;
+mod cost;
+mod cycles;
+mod effects;
+mod events;
+mod place;
+mod queue;
+mod races;
+mod rates;
+mod weather;

@@ -1,0 +1,146 @@
+//! Frequency and cooldown.
+
+use chrono::Duration;
+use trigger_manager::domain::rule::{Frequency, TriggerRule};
+
+use super::place::{Place, text};
+
+#[tokio::test]
+async fn a_second_event_within_the_hour_is_held_back_until_the_hour_is_over() {
+    let p = Place::new().await;
+    p.save(TriggerRule { frequency: Frequency::OncePerHour, ..p.draft() }).await;
+    let first = p.t.app.now();
+    p.form_sent(1).await;
+    p.t.advance(3599);
+    p.form_sent(1).await;
+    assert_eq!(p.sent().len(), 1);
+    let held = p.logs().await.pop().unwrap();
+    assert_eq!(held.reason.as_deref(), Some("frequency"));
+    assert_eq!(held.held_until, Some(first + Duration::hours(1)));
+    let said = held.error_message.unwrap();
+    assert_eq!(said, "held back by once_per_hour until 2026-03-02T13:00:00Z");
+    p.form_sent(2).await;
+    assert_eq!(p.sent().len(), 2, "another user has a rate of their own");
+    p.t.advance(1);
+    p.form_sent(1).await;
+    assert_eq!(p.sent().len(), 3);
+}
+
+#[tokio::test]
+async fn every_frequency_lets_the_next_one_through_exactly_when_its_window_ends() {
+    for frequency in Frequency::ALL {
+        let p = Place::new().await;
+        p.save(TriggerRule { frequency, ..p.draft() }).await;
+        p.form_sent(1).await;
+        let Some(window) = frequency.window() else {
+            p.t.clock.advance(Duration::days(3650));
+            p.form_sent(1).await;
+            assert_eq!(p.sent().len(), 1, "{frequency:?}");
+            continue;
+        };
+        if window > Duration::zero() {
+            p.t.clock.advance(window - Duration::milliseconds(1));
+            p.form_sent(1).await;
+            assert_eq!(p.sent().len(), 1, "{frequency:?}");
+            p.t.clock.advance(Duration::milliseconds(1));
+        }
+        p.form_sent(1).await;
+        assert_eq!(p.sent().len(), 2, "{frequency:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_longer_of_frequency_and_cooldown_holds() {
+    let p = Place::new().await;
+    let rule =
+        TriggerRule { frequency: Frequency::OncePerHour, cooldown_seconds: 7200, ..p.draft() };
+    p.save(rule).await;
+    p.form_sent(1).await;
+    p.t.advance(7199);
+    p.form_sent(1).await;
+    assert_eq!(p.logs().await.pop().unwrap().reason.as_deref(), Some("cooldown"));
+    p.t.advance(1);
+    p.form_sent(1).await;
+    assert_eq!(p.sent().len(), 2);
+}
+
+#[tokio::test]
+async fn a_shorter_frequency_counts_from_the_edit_on() {
+    let p = Place::new().await;
+    let rule = p.save(TriggerRule { frequency: Frequency::OncePerMonth, ..p.draft() }).await;
+    p.form_sent(1).await;
+    p.save(TriggerRule { frequency: Frequency::OncePerHour, ..rule }).await;
+    p.t.advance(3600);
+    p.form_sent(1).await;
+    assert_eq!(p.sent().len(), 2);
+}
+
+#[tokio::test]
+async fn many_events_of_one_user_in_one_batch_fire_once() {
+    let p = Place::new().await;
+    p.save(TriggerRule { frequency: Frequency::OncePerHour, ..p.draft() }).await;
+    let events: Vec<_> = (0..50).map(|_| p.form(1)).collect();
+    p.happens(&events).await;
+    p.t.run().await;
+    assert_eq!(p.sent().len(), 1);
+    let said = p.said().await;
+    let held = said.iter().filter(|(status, _)| *status == "held_back").count();
+    assert_eq!(held, 49);
+}
+
+#[tokio::test]
+async fn work_that_waits_holds_back_more_of_the_same_for_the_same_user() {
+    let p = Place::new().await;
+    let mut delayed = text("Later");
+    delayed["delay"] = "3h".into();
+    let rule =
+        TriggerRule { frequency: Frequency::OncePerHour, action_config: delayed, ..p.draft() };
+    p.save(rule).await;
+    p.form_sent(1).await;
+    p.t.advance(2 * 3600);
+    p.form_sent(1).await;
+    assert_eq!(p.logs().await.pop().unwrap().reason.as_deref(), Some("waiting"));
+    p.t.advance(3600);
+    p.t.run().await;
+    assert_eq!(p.sent().len(), 1);
+    p.form_sent(1).await;
+    p.t.advance(3 * 3600);
+    p.t.run().await;
+    assert_eq!(p.sent().len(), 2);
+}
+
+#[tokio::test]
+async fn a_clock_that_was_set_back_lets_nothing_through_that_was_not_due() {
+    let p = Place::new().await;
+    p.save(TriggerRule { frequency: Frequency::OncePerHour, ..p.draft() }).await;
+    p.form_sent(1).await;
+    p.t.clock.advance(Duration::minutes(-30));
+    p.form_sent(1).await;
+    p.t.clock.advance(Duration::minutes(89));
+    p.form_sent(1).await;
+    assert_eq!(p.sent().len(), 1, "one minute is left");
+    p.t.clock.advance(Duration::minutes(1));
+    p.form_sent(1).await;
+    assert_eq!(p.sent().len(), 2);
+}
+
+#[tokio::test]
+async fn events_without_a_user_are_limited_per_rule() {
+    let p = Place::new().await;
+    p.t.register("backend").await;
+    let rule = TriggerRule {
+        frequency: Frequency::OncePerHour,
+        action_type: "call_backend".into(),
+        action_config: serde_json::json!({
+            "applicationId": p.t.application.id, "runKey": "k", "payload": {},
+        }),
+        ..p.draft()
+    };
+    p.save(rule).await;
+    for _ in 0..2 {
+        let event = trigger_manager::domain::event::Event { user_id: None, ..p.form(1) };
+        p.happens(&[event]).await;
+        p.t.run().await;
+    }
+    assert_eq!(p.t.receiver.received_at("/backend").len(), 1);
+}

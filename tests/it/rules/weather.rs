@@ -1,0 +1,144 @@
+//! The LINE platform in bad weather, and executors that die.
+
+use trigger_manager::app::UpdateLineOa;
+use trigger_manager::domain::delivery::ActionStatus;
+use trigger_manager::line::stand_in::Fault;
+
+use super::place::{Place, TOKEN};
+
+async fn status(p: &Place) -> ActionStatus {
+    p.actions().await[0].status
+}
+
+async fn broken(fault: Fault) -> Place {
+    let p = Place::new().await;
+    p.save(p.draft()).await;
+    p.line.fail_next(1, fault);
+    p.form_sent(1).await;
+    assert_eq!(status(&p).await, ActionStatus::Pending, "{fault:?}");
+    p
+}
+
+#[tokio::test]
+async fn a_message_whose_answer_was_lost_is_sent_again_with_the_same_key_and_arrives_once() {
+    for fault in [Fault::ErrorAfter, Fault::CutAfter] {
+        let p = broken(fault).await;
+        assert_eq!(p.sent().len(), 1, "{fault:?}");
+        p.t.advance(10);
+        p.t.run().await;
+        assert_eq!(status(&p).await, ActionStatus::Completed);
+        assert_eq!(p.sent().len(), 1, "{fault:?}");
+        let requests = p.line.requests();
+        assert_eq!(requests.len(), 2);
+        assert_eq!(requests[0].retry_key, requests[1].retry_key);
+        assert_eq!(requests[0].retry_key, Some(p.actions().await[0].id.to_string()));
+        assert_eq!(requests[0].body, requests[1].body);
+        assert_eq!(requests[1].status, 409);
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_was_refused_for_a_moment_is_sent_later() {
+    for fault in [Fault::ErrorBefore, Fault::RateLimited] {
+        let p = broken(fault).await;
+        assert_eq!(p.sent().len(), 0);
+        p.t.advance(10);
+        p.t.run().await;
+        assert_eq!(p.sent().len(), 1, "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_the_platform_will_never_take_has_failed_at_once() {
+    let p = Place::new().await;
+    // LINE has no user whose id is shorter.
+    p.save(p.draft()).await;
+    let mut event = p.form(1);
+    event.user_id = Some("nobody".into());
+    p.happens(&[event]).await;
+    p.t.run().await;
+    let action = p.actions().await.remove(0);
+    assert_eq!(action.status, ActionStatus::Failed);
+    assert!(action.last_error.unwrap().contains("400"));
+    let log = p.logs().await.pop().unwrap();
+    assert_eq!((log.status.as_str(), log.response_status), ("error", Some(400)));
+    assert!(log.platform_request_id.is_some());
+    assert_eq!(p.line.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_month_that_is_used_up_pauses_the_line_oa_and_loses_nothing() {
+    let p = Place::new().await;
+    p.save(p.draft()).await;
+    p.line.use_up_month();
+    p.form_sent(1).await;
+    p.form_sent(2).await;
+    assert_eq!(p.line.requests().len(), 1, "the second one does not even ask");
+    let line_oa = p.t.app.line_oa(p.t.caller.actor.scope(), p.line_oa.id).await.unwrap();
+    assert_eq!(line_oa.paused_reason.as_deref(), Some("monthly_limit"));
+    p.line.reset_month();
+    p.t.advance(1800);
+    p.t.run().await;
+    assert_eq!(p.sent().len(), 0, "an hour is not over");
+    p.t.advance(1801);
+    p.t.run().await;
+    p.t.advance(1800);
+    p.t.run().await;
+    assert_eq!(p.sent().len(), 2);
+}
+
+#[tokio::test]
+async fn a_token_that_is_refused_pauses_the_line_oa_until_it_has_a_new_one() {
+    let p = Place::new().await;
+    p.save(p.draft()).await;
+    p.line.revoke_token(TOKEN);
+    p.form_sent(1).await;
+    assert_eq!(p.actions().await[0].status, ActionStatus::Pending);
+    assert_eq!(p.logs().await.pop().unwrap().reason.as_deref(), Some("unauthorized"));
+    p.line.allow_token("new-token");
+    p.t.advance(1);
+    let update = UpdateLineOa {
+        channel_access_token: Some(secrecy::SecretString::from("new-token")),
+        ..Default::default()
+    };
+    p.t.app.update_line_oa(&p.t.caller, p.line_oa.id, update).await.unwrap();
+    p.t.run().await;
+    assert_eq!(p.sent().len(), 1);
+    assert_eq!(status(&p).await, ActionStatus::Completed);
+}
+
+#[tokio::test]
+async fn what_a_dead_executor_had_claimed_is_sent_by_another_with_the_same_key() {
+    let p = Place::new().await;
+    p.save(p.draft()).await;
+    p.happens(&[p.form(1)]).await;
+    let dead = p.another_executor().await;
+    let now = p.t.app.now();
+    assert_eq!(dead.take_events(now).await.unwrap().queued, 1);
+    assert_eq!(dead.claim(now, 10).await.unwrap(), 1);
+    drop(dead);
+    p.t.run().await;
+    assert_eq!(p.sent().len(), 0, "it is under the dead one's lease");
+    p.t.advance(31);
+    p.t.run().await;
+    assert_eq!(p.sent().len(), 1);
+    let action = p.actions().await.remove(0);
+    assert_eq!((action.status, action.retry_count), (ActionStatus::Completed, 2));
+    assert_eq!(p.line.accepted()[0].retry_key, Some(action.id.to_string()));
+}
+
+#[tokio::test]
+async fn nothing_is_sent_for_longer_than_the_platform_remembers_a_key() {
+    let p = Place::new().await;
+    p.save(p.draft()).await;
+    p.line.fail_next(1000, Fault::ErrorAfter);
+    p.form_sent(1).await;
+    for _ in 0..30 {
+        p.t.advance(3600);
+        p.t.run().await;
+    }
+    let action = p.actions().await.remove(0);
+    assert_eq!(action.status, ActionStatus::Failed);
+    assert!(action.executed_at.unwrap() - action.created_at < chrono::Duration::hours(24));
+    assert_eq!(p.sent().len(), 1);
+}
