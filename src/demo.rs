@@ -2,9 +2,11 @@
 //!
 //! The server is the real one, with an SQLite file in a temporary folder. The example backend is
 //! a real HTTP server in the same process: it registers, sends heartbeats and receives over
-//! loopback, which the demo's configuration allows and a default one refuses.
+//! loopback, which the demo's configuration allows and a default one refuses. The LINE platform is
+//! played by a stand-in, also over loopback.
 
 mod backend;
+mod rules;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use crate::domain::application::Application;
 use crate::domain::audit::Caller;
 use crate::domain::people::User;
 use crate::domain::trigger::CatchUp;
+use crate::line::stand_in::StandIn;
 use crate::serve::{self, Server};
 use crate::{cli, telemetry};
 
@@ -44,14 +47,18 @@ pub async fn run() -> Result<()> {
     let folder = std::env::temp_dir().join(format!("trigger-manager-demo-{}", std::process::id()));
     std::fs::create_dir_all(&folder).context("can't make a temporary folder")?;
     let folder = Folder(folder);
-    let config = config(&folder)?;
+    let platform = StandIn::start([rules::ACCESS_TOKEN]).await?;
+    let config = config(&folder, &platform)?;
     telemetry::init(&config.log)?;
     let app = serve::open(config).await?;
     let first = app.bootstrap().await?;
     let administrator = first.administrator.context("the demo's database is not new")?;
     let token =
         first.token.or_else(|| app.config.auth.bootstrap_token.clone()).context("no token")?;
-    let (application, machine_token) = sample(&app, &administrator).await?;
+    let User { id, email, administrator, .. } = administrator;
+    let caller = Caller { actor: Actor::User { id, email, administrator }, request_id: None };
+    let (application, machine_token) = sample(&app, &caller).await?;
+    let line_oa = rules::sample(&app, &caller, &application).await?;
     let server = Server::start(app.clone()).await?;
     let api = server.http_addr.context("the demo needs run_mode both or api")?;
     let backend = backend::Backend::start().await?;
@@ -63,37 +70,51 @@ pub async fn run() -> Result<()> {
         println!("  metrics            http://{metrics}/metrics");
     }
     println!("The sample application is {} ({}).", application.name, application.id);
-    println!("Its backend listens at {}. Ctrl-C ends it all.\n", backend.callback_url);
+    println!("Its backend listens at {}.", backend.callback_url);
+    println!("The sample LINE OA is {} ({}), with three rules.", line_oa.name, line_oa.id);
+    println!("A stand-in of the LINE platform listens at {}.", platform.base_url());
+    println!("Ctrl-C ends it all.\n");
     let registered = backend.register(&app, api, &machine_token).await?;
     let heartbeats = tokio::spawn(registered.heartbeats(app.stopping.clone()));
-    cli::ended().await?;
+    let told = tokio::spawn(rules::tell(app.clone(), line_oa.id));
+    let user = rules::User::new(&app, api, &machine_token, &line_oa)?;
+    let user = tokio::spawn(user.live(app.stopping.clone()));
+    tokio::select! {
+        ended = cli::ended() => ended?,
+        () = cli::print_messages(&platform) => {}
+    }
     println!("\nStopping.");
     server.stop().await;
     backend.stop().await;
-    heartbeats.abort();
+    for task in [heartbeats, user] {
+        task.abort();
+    }
+    told.abort();
     Ok(())
 }
 
 /// The demo's own database, key and mode, whatever the environment says of those: it must not
 /// write into a real one.
-fn config(folder: &Folder) -> Result<Config> {
+fn config(folder: &Folder, platform: &StandIn) -> Result<Config> {
     let database = format!("sqlite://{}?mode=rwc", folder.0.join("demo.db").display());
-    let own =
-        [("PFY_DATABASE_URL", database.as_str()), ("PFY_SECRET_KEY", ""), ("PFY_RUN_MODE", "both")];
+    let own = [
+        ("PFY_DATABASE_URL", database.as_str()),
+        ("PFY_SECRET_KEY", ""),
+        ("PFY_RUN_MODE", "both"),
+        ("PFY_LINE_API_BASE", platform.base_url()),
+    ];
     let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
     let (defaults, own) = (SETTINGS.map(owned).into(), own.map(owned).into());
     Ok(Config::from_process_between(defaults, own)?)
 }
 
 /// Makes the sample project, as the administrator would.
-async fn sample(app: &Arc<App>, administrator: &User) -> Result<(Application, String)> {
-    let User { id, email, administrator, .. } = administrator.clone();
-    let caller = Caller { actor: Actor::User { id, email, administrator }, request_id: None };
+async fn sample(app: &Arc<App>, caller: &Caller) -> Result<(Application, String)> {
     let new = CreateProject { slug: "sample".into(), name: "Sample project".into() };
-    let project = app.create_project(&caller, new).await?;
+    let project = app.create_project(caller, new).await?;
     let (slug, name) = ("reports".into(), "Reports".into());
     let new = CreateApplication { project_id: project.id, slug, name };
-    let application = app.create_application(&caller, new).await?;
+    let application = app.create_application(caller, new).await?;
     let new = CreateMachineUser {
         application_id: application.id,
         name: "Example backend".into(),
@@ -101,7 +122,7 @@ async fn sample(app: &Arc<App>, administrator: &User) -> Result<(Application, St
         username: "example-backend".into(),
         password: None,
     };
-    let (_, token) = app.create_machine_user(&caller, new).await?;
+    let (_, token) = app.create_machine_user(caller, new).await?;
     for (name, run_key, expression) in [
         ("Every five seconds", "heartbeat", "*/5 * * * * *"),
         ("Every minute", "minutely-report", "0 * * * * *"),
@@ -116,7 +137,7 @@ async fn sample(app: &Arc<App>, administrator: &User) -> Result<(Application, St
             enabled: true,
             catch_up: CatchUp::All,
         };
-        app.create_trigger(&caller, new).await?;
+        app.create_trigger(caller, new).await?;
     }
     Ok((application, token.expose_secret().to_owned()))
 }
