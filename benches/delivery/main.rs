@@ -18,6 +18,7 @@ mod measure;
 mod place;
 mod receiver;
 mod report;
+mod rules;
 mod scenarios;
 mod seed;
 
@@ -66,6 +67,8 @@ enum Scenario {
     Sparse,
     /// Nothing due among 1,000,000 triggers.
     Idle,
+    /// Events that meet 3 of 1,000 and of 10,000 rules, the matcher alone, and a cycle.
+    Events,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -162,5 +165,6 @@ async fn measure(source: &place::Source, scenario: Scenario) -> Result<Vec<Line>
         Scenario::Steady => scenarios::steady(source).await,
         Scenario::Sparse => scenarios::sparse(source).await,
         Scenario::Idle => scenarios::idle(source).await,
+        Scenario::Events => rules::events(source).await,
     }
 }

@@ -93,6 +93,13 @@ pub fn late(figures: &mut Figures, arrivals: &[Arrival]) {
     figures.p99_ms = at(0.99);
 }
 
+/// The rate from the time at which all was due to the last arrival.
+pub fn since_due(figures: &mut Figures, arrivals: &[Arrival]) {
+    let last = arrivals.iter().map(|arrival| arrival.lateness().as_secs_f64());
+    let last = last.fold(0.0, f64::max);
+    figures.per_second = Some(arrivals.len() as f64 / last).filter(|rate| rate.is_finite());
+}
+
 /// The processor time of a process so far.
 pub fn cpu(process: &str) -> Result<Duration> {
     Ok(ticks(&stat(process)?, 11..13))

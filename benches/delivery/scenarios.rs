@@ -108,7 +108,7 @@ async fn herd_of(source: &Source, executors: usize) -> Result<Figures> {
     let arrivals = receiver.take()?;
     measure::arrived(&mut figures, &arrivals);
     measure::late(&mut figures, &arrivals);
-    figures.per_second = None;
+    measure::since_due(&mut figures, &arrivals);
     all_delivered(&apps[0].store, DELIVERIES).await?;
     for app in &apps {
         app.store.clone().close().await?;
@@ -129,7 +129,7 @@ async fn bare_herd(source: &Source) -> Result<Figures> {
     let arrivals = receiver.take()?;
     measure::arrived(&mut figures, &arrivals);
     measure::late(&mut figures, &arrivals);
-    figures.per_second = None;
+    measure::since_due(&mut figures, &arrivals);
     bare.store.close().await?;
     place.remove().await?;
     Ok(figures)

@@ -19,7 +19,9 @@ fn documents() -> Vec<Value> {
                 let id = Uuid::now_v7().to_string();
                 let text = inside.replace("\\\\", "\u{0}").replace("\\\"", "\"");
                 let text = text.replace('\u{0}', "\\");
-                text.replace("$PROJECT", &id).replace("$APPLICATION", &id)
+                ["$PROJECT", "$APPLICATION", "$LINE_OA", "$RULE"]
+                    .iter()
+                    .fold(text, |text, name| text.replace(name, &id))
             }
         };
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
