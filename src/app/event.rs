@@ -3,6 +3,7 @@
 
 mod check;
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use sea_orm::ConnectionTrait;
@@ -123,13 +124,15 @@ impl App {
     ) -> Result<&'a LineOa> {
         let id = check::given(sender.words.line_oa_id, new.line_oa_id.clone())?;
         let id = LineOaId::parse(&id)?;
-        if !known.contains_key(&id) {
-            let db = self.store.read();
-            let line_oa = line::find(db, actor.scope(), id).await?;
-            self.may_send_events(db, actor, &line_oa).await?;
-            known.insert(id, line_oa);
+        match known.entry(id) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(unknown) => {
+                let db = self.store.read();
+                let line_oa = line::find(db, actor.scope(), id).await?;
+                self.may_send_events(db, actor, &line_oa).await?;
+                Ok(unknown.insert(line_oa))
+            }
         }
-        known.get(&id).ok_or(Error::NotFound { what: LineOaId::WHAT })
     }
 
     /// Its project's machine users and maintainers may. The LINE OA was found in the actor's scope.

@@ -93,6 +93,11 @@ impl App {
     ) -> Result<LineOa> {
         let now = self.now();
         let tx = self.store.begin().await?;
+        if update.channel_secret.is_some() || update.channel_access_token.is_some() {
+            self.writable_line_oa(&*tx, &caller.actor, id).await?;
+            // Work before the LINE OA: whoever evaluates events takes them in this order.
+            line::wake(&*tx, id, now).await?;
+        }
         let before = self.held_line_oa(&tx, &caller.actor, id, Hold::Change).await?;
         let mut after = LineOa { updated_at: now, ..before.clone() };
         if let Some(name) = update.name {
@@ -113,7 +118,6 @@ impl App {
         if secrets != NewLineSecrets::default() {
             after.paused_until = None;
             after.paused_reason = None;
-            line::wake(&*tx, id, now).await?;
         }
         line::update(&*tx, &after, secrets).await?;
         let mut updated = line_change("line_oa.update", &after, Some(&before), Some(&after))?;

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::App;
 use super::event::{checked_payload, instant};
+use super::scheduled_action::CANCELLED;
 use crate::actions::ResumeWorkflow;
 use crate::domain::access::Actor;
 use crate::domain::application::Application;
@@ -22,8 +23,6 @@ use crate::store::{Hold, application, line, scheduled_action, workflow};
 const ACTION_TYPE: &str = "resume_workflow";
 /// The source type of what a workflow service queued.
 const SOURCE_TYPE: &str = "workflow";
-/// What stands in the row of work that was taken back.
-const CANCELLED: &str = "cancelled";
 const DEDUPE_KEY_MAX: usize = 200;
 
 /// A resume to be queued. Texts are not checked yet.
@@ -123,11 +122,7 @@ impl App {
             .ok_or(Error::NotFound { what: ScheduledActionId::WHAT })?;
         let application = application::find(&*tx, scope, application_id).await?;
         self.may_keep_backends(&*tx, &caller.actor, &application).await?;
-        let mut cancelled = u32::from(scheduled_action::cancel(&*tx, id, CANCELLED, now).await?);
-        for copy in scheduled_action::copies(&*tx, scope, &[id]).await? {
-            let ended = scheduled_action::cancel(&*tx, copy.id, CANCELLED, now).await?;
-            cancelled += u32::from(ended);
-        }
+        let cancelled = scheduled_action::cancel_with_copies(&*tx, id, CANCELLED, now).await?;
         if cancelled == 0 {
             let reason = format!("it has ended already: it is {}", before.status.as_str());
             return Err(Error::conflict("id", reason));
@@ -139,6 +134,7 @@ impl App {
             after["cancelledActions"] = json!(cancelled);
         }
         tx.commit(caller, now, &[taken]).await?;
+        self.metrics.action_ended(&after.action_type, after.status.as_str());
         Ok(after)
     }
 

@@ -1,6 +1,7 @@
 //! Queued work of rules and workflow services: what people read of it, and the two changes that they
 //! make to it. Maintainers and owners write.
 
+use chrono::{DateTime, Utc};
 use serde_json::json;
 
 use super::App;
@@ -12,12 +13,12 @@ use crate::domain::line::CALL_BUDGET;
 use crate::domain::page::{Direction, Page, PageRequest};
 use crate::domain::scheduled_action::ScheduledAction;
 use crate::error::{Error, Result};
-use crate::store::{Hold, Tx, application, line, rule, scheduled_action, workflow};
+use crate::store::{Hold, Tx, application, delivery, line, rule, scheduled_action, workflow};
 
 pub use crate::store::scheduled_action::Filter as ScheduledActionFilter;
 
 /// What work that a person took back has in the place of its last error.
-const CANCELLED: &str = "cancelled_by_user";
+pub(super) const CANCELLED: &str = "cancelled_by_request";
 
 impl App {
     /// The work of that id; the delivery of a trigger is not found. Machine users find what is for
@@ -60,7 +61,7 @@ impl App {
     }
 
     /// Takes back work that waits or is being done. An attempt under way is not stopped, but what
-    /// comes of it changes nothing. Copies of a call are work of their own and stay.
+    /// comes of it changes nothing. A call's copies, which go to other backends, are taken back too.
     ///
     /// # Errors
     /// `NOT_FOUND`, also for the delivery of a trigger; `FORBIDDEN`; `CONFLICT` when it has ended.
@@ -72,7 +73,7 @@ impl App {
         let now = self.now();
         let tx = self.store.begin().await?;
         let (project, before) = self.writable_action(&tx, &caller.actor, id).await?;
-        if !scheduled_action::cancel(&*tx, id, CANCELLED, now).await? {
+        if scheduled_action::cancel_with_copies(&*tx, id, CANCELLED, now).await? == 0 {
             // As it is now: it may have ended since it was found.
             let ended = scheduled_action::find(&*tx, Scope::Everything, id).await?;
             let reason = format!(
@@ -105,6 +106,9 @@ impl App {
         hold_what_it_needs(&tx, &before).await?;
         let age = self.retry_policy().max_age;
         let by_line = before.concern.application_id.is_none();
+        if by_line {
+            refuse_forgotten_key(&tx, id, now).await?;
+        }
         let expires_at = now + if by_line { age.min(CALL_BUDGET) } else { age };
         if !scheduled_action::requeue(&*tx, id, now, expires_at).await? {
             let found = scheduled_action::find(&*tx, Scope::Everything, id).await?;
@@ -136,6 +140,24 @@ impl App {
         let project = project.ok_or(Error::NotFound { what: ScheduledActionId::WHAT })?;
         self.require(&**tx, actor, project, Role::Maintainer).await?;
         Ok((project, action))
+    }
+}
+
+/// The platform remembers a retry key for 24 hours. What it may have sent before that must not be
+/// sent again.
+async fn refuse_forgotten_key(tx: &Tx, id: ScheduledActionId, now: DateTime<Utc>) -> Result<()> {
+    let attempts = delivery::attempts(&**tx, &[id]).await?;
+    let unknown = attempts.iter().filter(|attempt| {
+        attempt.status == "error" && attempt.response_status.is_none_or(|status| status >= 500)
+    });
+    let first = unknown.map(|attempt| attempt.created_at).min();
+    match first {
+        Some(first) if now - first >= CALL_BUDGET => Err(Error::conflict(
+            "id",
+            "an attempt more than 23 hours ago may have been done, and the LINE platform remembers \
+             that for 24 hours only: doing it again could reach the user twice",
+        )),
+        _ => Ok(()),
     }
 }
 

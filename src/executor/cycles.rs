@@ -36,13 +36,16 @@ const WALK: u64 = 1_000;
 
 impl Executor {
     /// Begins the cycles of rules that are due at `now`. Of missed due times only the latest is
-    /// walked; the others are logged as skipped. Answers how many rules it evaluated.
+    /// walked; the others are logged as skipped, and so is one that is due while the rule's cycle
+    /// before is still being walked. Answers how many rules it evaluated.
     pub async fn begin_cycles(&self, now: DateTime<Utc>) -> Result<usize> {
         let tx = self.app.store.begin().await?;
         let due = due(&*tx, now, BATCH).await?;
         if due.is_empty() {
             return Ok(0);
         }
+        let ids: Vec<_> = due.iter().map(|rule| rule.id).collect();
+        let walking = cycle::walking(&*tx, &ids).await?;
         let (mut windows, mut skipped, mut begun) = (Vec::new(), Vec::new(), 0);
         for rule in &due {
             let since = rule.evaluated_at.unwrap_or(now);
@@ -57,11 +60,14 @@ impl Executor {
             let limits = self.app.window_limits();
             let zone = timetable.zone.as_ref().unwrap_or(&self.app.zone);
             let met = window::evaluate_from(window, (&timetable.schedule, zone), now, &limits);
-            for at in met.fire {
+            let still = walking.contains(&rule.id);
+            let (fire, left_out) = if still { (vec![], met.fire) } else { (met.fire, vec![]) };
+            skipped.extend(left_out.iter().map(|at| Left::still_walking(rule, *at)));
+            for at in fire {
                 let cycle = new_cycle(&tx, rule, timetable.audience_id, (at, now)).await?;
                 begun += usize::from(cycle::insert(&*tx, &cycle).await?);
             }
-            skipped.extend(met.skipped.into_iter().map(|run| (rule, run)));
+            skipped.extend(met.skipped.iter().map(|run| Left::skipped(rule, run)));
             windows.push(RuleWindow {
                 rule_id: rule.id,
                 evaluated_at: met.evaluated_at,
@@ -69,7 +75,7 @@ impl Executor {
             });
         }
         move_windows(&*tx, &windows).await?;
-        let logs: Vec<_> = skipped.iter().map(|(rule, run)| log(rule, run, now)).collect();
+        let logs: Vec<_> = skipped.iter().map(|left| left.log(now)).collect();
         insert_logs(&*tx, &logs).await?;
         tx.commit_unaudited().await?;
         for _ in 0..begun {
@@ -237,21 +243,43 @@ fn due_event(cycle: &Cycle, user_id: &str) -> Event {
     }
 }
 
-fn log<'a>(rule: &'a TriggerRule, run: &Skipped, now: DateTime<Utc>) -> NewLog<'a> {
-    NewLog {
-        trigger_on: &rule.source_type,
-        trigger_rule_id: Some(rule.id.0),
-        action_type: Some(&rule.action_type),
-        action_config: Some(Cow::Owned(json!({
-            "occurrences": run.count,
-            "from": run.first,
-            "until": run.last,
-        }))),
-        status: "skipped",
-        organization_id: Some(rule.organization_id.0),
-        line_oa_id: Some(rule.line_oa_id.0),
-        reason: Some(run.reason.as_str()),
-        created_date: now,
-        ..NewLog::default()
+/// Due times that begin no cycle.
+struct Left<'a> {
+    rule: &'a TriggerRule,
+    reason: &'static str,
+    count: usize,
+    first: DateTime<Utc>,
+    last: DateTime<Utc>,
+}
+
+impl<'a> Left<'a> {
+    fn skipped(rule: &'a TriggerRule, run: &Skipped) -> Self {
+        let reason = run.reason.as_str();
+        Self { rule, reason, count: run.count, first: run.first, last: run.last }
+    }
+
+    /// The rule's cycle before is still being walked: cycles must not pile up.
+    fn still_walking(rule: &'a TriggerRule, at: DateTime<Utc>) -> Self {
+        Self { rule, reason: "still_walking", count: 1, first: at, last: at }
+    }
+
+    fn log(&self, now: DateTime<Utc>) -> NewLog<'a> {
+        let rule = self.rule;
+        NewLog {
+            trigger_on: &rule.source_type,
+            trigger_rule_id: Some(rule.id.0),
+            action_type: Some(&rule.action_type),
+            action_config: Some(Cow::Owned(json!({
+                "occurrences": self.count,
+                "from": self.first,
+                "until": self.last,
+            }))),
+            status: "skipped",
+            organization_id: Some(rule.organization_id.0),
+            line_oa_id: Some(rule.line_oa_id.0),
+            reason: Some(self.reason),
+            created_date: now,
+            ..NewLog::default()
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! What an attempt changes in our own database, in the transaction that records it: where the
 //! lease still holds, and so exactly once.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 
 use super::attempt::Done;
@@ -26,6 +28,7 @@ pub(super) async fn apply<'a>(
     now: DateTime<Utc>,
 ) -> Result<()> {
     let (mut members, mut calls) = (Vec::new(), Vec::new());
+    let mut pauses = BTreeMap::new();
     for (done, effect) in done {
         match effect {
             Effect::Action(actions::Effect::AddToAudience { audience_id, user_id }) => {
@@ -34,9 +37,13 @@ pub(super) async fn apply<'a>(
             }
             Effect::Address(backends) => calls.push((done.finished.id, backends.clone())),
             Effect::Pause { line_oa, until, reason } => {
-                line::pause(&**tx, *line_oa, *until, reason, done.began).await?;
+                pauses.insert(*line_oa, (*until, *reason, done.began));
             }
         }
+    }
+    // In the order of their ids, as everybody holds them.
+    for (line_oa, (until, reason, began)) in pauses {
+        line::pause(&**tx, line_oa, until, reason, began).await?;
     }
     if !members.is_empty() {
         audience::add(&**tx, &members, now).await?;

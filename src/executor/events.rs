@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use chrono::{DateTime, Utc};
 
@@ -18,8 +19,11 @@ use crate::error::Result;
 use crate::rules::{CompiledRule, Occasion, evaluate};
 use crate::sources::{self, ParsedPayload};
 use crate::store::event::{self, Processed};
-use crate::store::scheduled_action::{Subject, supersede};
+use crate::store::supersede::{Subject, Superseded, supersede};
 use crate::store::{Tx, line};
+
+/// After so many failures in a row a batch of one has failed often enough.
+const HOPELESS: u32 = 12;
 
 /// What an event pass did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,10 +43,47 @@ struct Met<'a> {
 type Found = Vec<Arc<CompiledRule>>;
 
 impl Executor {
-    /// Evaluates stored events, one batch of them, oldest first.
+    /// Evaluates stored events, one batch of them, oldest first. After each failure in a row the
+    /// batch is half as large, so that one event that can't be evaluated, for whatever reason, ends
+    /// up alone; it is then recorded as failed, and the others go on.
     pub async fn take_events(&self, now: DateTime<Utc>) -> Result<EventReport> {
+        // Counted before, since a step that takes too long is dropped.
+        let failures = self.failures.fetch_add(1, Ordering::Relaxed);
+        let limit = BATCH.checked_shr(failures).unwrap_or_default().max(1);
+        let mut report = self.evaluate_some(now, limit).await;
+        if report.is_err() && failures >= HOPELESS {
+            report = self.evaluate_some(now, limit).await;
+            if let Err(error) = &report {
+                tracing::error!(
+                    error = error as &dyn std::error::Error,
+                    "an event can't be evaluated, and is recorded as failed"
+                );
+                report = self.give_up_first(now).await;
+            }
+        }
+        if report.is_ok() {
+            self.failures.store(0, Ordering::Relaxed);
+        }
+        report
+    }
+
+    /// Records that the oldest event can't be evaluated.
+    async fn give_up_first(&self, now: DateTime<Utc>) -> Result<EventReport> {
         let tx = self.app.store.begin().await?;
-        let events = event::pending(&*tx, BATCH).await?;
+        let first = event::pending(&*tx, 1).await?;
+        let error = Some("it could not be evaluated; the server's log says why".to_owned());
+        let failed: Vec<_> = first
+            .iter()
+            .map(|event| Processed { id: event.id, matched: 0, error: error.clone() })
+            .collect();
+        event::processed(&*tx, &failed, now).await?;
+        tx.commit_unaudited().await?;
+        Ok(EventReport { events: failed.len(), queued: 0 })
+    }
+
+    async fn evaluate_some(&self, now: DateTime<Utc>, limit: u64) -> Result<EventReport> {
+        let tx = self.app.store.begin().await?;
+        let events = event::pending(&*tx, limit).await?;
         if events.is_empty() {
             return Ok(EventReport::default());
         }
@@ -71,8 +112,13 @@ impl Executor {
     /// Evaluates each event for each rule that could wait for it.
     async fn meet(&self, tx: &Tx, met: &[Met<'_>], now: DateTime<Utc>) -> Result<Vec<Candidate>> {
         let events: Vec<_> = met.iter().map(|met| met.event).collect();
-        let stale = event::stale(&**tx, &events).await?;
-        let replaced = supersede(&**tx, &subjects(&events), now).await?;
+        let about: Vec<_> =
+            events.iter().copied().filter(|event| event.subject.is_some()).collect();
+        event::hold_subjects(tx, &about).await?;
+        let stale = event::stale(&**tx, &about).await?;
+        // The later event takes back what waits because of any earlier one.
+        let latest: Vec<_> = about.into_iter().filter(|event| !stale.contains(&event.id)).collect();
+        let replaced = supersede(&**tx, &subjects(&latest), now).await?;
         // After the work: whoever changes rules takes them in this order.
         let line_oas: BTreeSet<_> = met.iter().map(|met| met.event.line_oa_id).collect();
         let rulebook = self.rulebook.read(tx, line_oas).await?;
@@ -93,8 +139,14 @@ impl Executor {
             for rule in rules {
                 let subject = match &event.subject {
                     Some(_) if stale.contains(&event.id) => SubjectState::Stale,
-                    Some(subject) if replaced.contains(&(rule.rule.id, subject.clone())) => {
-                        SubjectState::Replaces
+                    Some(subject) => {
+                        let user_id = event.user_id.clone();
+                        let one =
+                            Superseded { rule_id: rule.rule.id, subject: subject.clone(), user_id };
+                        match replaced.contains(&one) {
+                            true => SubjectState::Replaces,
+                            false => SubjectState::Free,
+                        }
                     }
                     _ => SubjectState::Free,
                 };

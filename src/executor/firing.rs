@@ -190,7 +190,7 @@ impl Executor {
             }
         };
         let budget = self.budget(application.is_none());
-        let ends_at = firing.execute_at + budget;
+        let ends_at = firing.execute_at.checked_add_signed(budget).unwrap_or(firing.execute_at);
         let action = ScheduledAction {
             id: ScheduledActionId::new(),
             parent_id: None,

@@ -40,6 +40,7 @@ mod target;
 mod verdict;
 mod waiting;
 
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 
 use chrono::{DateTime, Duration, Utc};
@@ -74,6 +75,8 @@ pub struct Executor {
     rulebook: Rulebook,
     /// The lane after which the next claim begins, so that lanes take turns.
     cursor: Mutex<Uuid>,
+    /// How often in a row events could not be evaluated.
+    failures: AtomicU32,
 }
 
 /// What a run until idle did.
@@ -107,8 +110,8 @@ impl Executor {
             low_water: usize::try_from(dispatch.batch_size).unwrap_or(usize::MAX),
         });
         let started_at = app.now();
-        let (id, targets, rulebook, cursor) = Default::default();
-        Self { app, id, started_at, lanes, targets, rulebook, cursor }
+        let (id, targets, rulebook, cursor, failures) = Default::default();
+        Self { app, id, started_at, lanes, targets, rulebook, cursor, failures }
     }
 
     /// Which executor this is.

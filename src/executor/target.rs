@@ -161,10 +161,14 @@ async fn addresses(
     if ids.is_empty() {
         return Ok(Vec::new());
     }
-    let mut active: HashMap<_, Vec<_>> = ids.iter().map(|id| (*id, Vec::new())).collect();
+    let known = application::find_all(app.store.read(), Scope::Everything, ids).await?;
+    let mut active: HashMap<_, Vec<_>> =
+        known.into_iter().map(|application| (application.id, Vec::new())).collect();
     for backend in application::backends_of(app.store.read(), ids).await? {
-        if backend.is_active(now, app.heartbeat_timeout()) {
-            active.entry(backend.application_id).or_default().push(backend.id);
+        if backend.is_active(now, app.heartbeat_timeout())
+            && let Some(backends) = active.get_mut(&backend.application_id)
+        {
+            backends.push(backend.id);
         }
     }
     let targets = active

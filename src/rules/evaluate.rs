@@ -144,7 +144,7 @@ pub fn evaluate(rule: &CompiledRule, occasion: &Occasion<'_>) -> Evaluated {
     let mut asked = Asked::new(false);
     let outcome = match gated(rule, occasion, &mut asked) {
         Ok(firing) => Outcome::Ready(firing),
-        Err(outcome) => outcome,
+        Err(outcome) => *outcome,
     };
     Evaluated { gates: asked.gates, outcome }
 }
@@ -155,12 +155,12 @@ pub fn evaluate(rule: &CompiledRule, occasion: &Occasion<'_>) -> Evaluated {
 pub fn examine(
     rule: &CompiledRule,
     occasion: &Occasion<'_>,
-) -> (Evaluated, Result<Firing, Outcome>) {
+) -> (Evaluated, Result<Firing, Box<Outcome>>) {
     let mut asked = Asked::new(true);
     let rendered = gated(rule, occasion, &mut asked);
     let outcome = match (asked.first, &rendered) {
-        (Some(outcome), _) => outcome,
-        (None, Err(outcome)) => outcome.clone(),
+        (Some(outcome), _) => *outcome,
+        (None, Err(outcome)) => (**outcome).clone(),
         (None, Ok(firing)) => Outcome::Ready(firing.clone()),
     };
     (Evaluated { gates: asked.gates, outcome }, rendered)
@@ -170,7 +170,7 @@ pub fn examine(
 struct Asked {
     gates: Vec<Gate>,
     /// What the first gate that was not passed comes to.
-    first: Option<Outcome>,
+    first: Option<Box<Outcome>>,
     /// Whether to go on behind it.
     all: bool,
 }
@@ -180,14 +180,14 @@ impl Asked {
         Self { gates: Vec::with_capacity(6), first: None, all }
     }
 
-    fn ask(&mut self, name: GateName, answer: Answer) -> Result<(), Outcome> {
+    fn ask(&mut self, name: GateName, answer: Answer) -> Result<(), Box<Outcome>> {
         let passed = answer.is_ok();
         let saw = answer.unwrap_or_else(Cow::Owned);
         self.gates.push(Gate { name, passed, saw: saw.clone() });
         let outcome = match (passed, name) {
             (true, _) => return Ok(()),
             (false, GateName::User) => failed(name.reason(), saw),
-            (false, gate) => Outcome::HeldBack { gate, reason: saw.into_owned() },
+            (false, gate) => Box::new(Outcome::HeldBack { gate, reason: saw.into_owned() }),
         };
         if !self.all {
             return Err(outcome);
@@ -201,7 +201,7 @@ fn gated(
     rule: &CompiledRule,
     occasion: &Occasion<'_>,
     asked: &mut Asked,
-) -> Result<Firing, Outcome> {
+) -> Result<Firing, Box<Outcome>> {
     asked.ask(GateName::Enabled, enabled(rule))?;
     asked.ask(GateName::Scope, scope(rule, occasion))?;
     let parts = rule.parts().map_err(|misfit| failed("rule_invalid", misfit))?;
@@ -233,8 +233,8 @@ fn gated(
     })
 }
 
-fn failed(reason: &'static str, message: impl ToString) -> Outcome {
-    Outcome::Failed { reason, message: message.to_string() }
+fn failed(reason: &'static str, message: impl ToString) -> Box<Outcome> {
+    Box::new(Outcome::Failed { reason, message: message.to_string() })
 }
 
 type Answer = Result<Cow<'static, str>, String>;
@@ -281,7 +281,9 @@ fn timing(
     let (event, now) = (occasion.event, occasion.facts.now());
     let moment = parts.source.due_at(occasion.payload);
     let timing = &parts.action.timing;
-    let execute_at = timing.due(moment.unwrap_or(now), occasion.zone);
+    // A cycle's users count from its due time, whenever their turn comes.
+    let base = parts.source.timetable.as_ref().map_or(now, |_| event.occurred_at);
+    let execute_at = timing.due(moment.unwrap_or(base), occasion.zone);
     let expires_at = timing.expires_at(execute_at);
     let shown = |at: DateTime<Utc>| crate::domain::rule::facts::instant(at);
     let answer = match (moment, expires_at) {

@@ -287,7 +287,8 @@ fn a_dry_run_asks_behind_a_gate_that_was_not_passed_and_renders_what_can_be() {
     let broken = TriggerRule { action_type: "dance".to_owned(), ..rule };
     let (examined, firing) = examine(&CompiledRule::stored(&broken), &occasion);
     assert_eq!(examined.gates.len(), 2, "no source can be asked");
-    assert!(matches!(firing, Err(Outcome::Failed { reason: "rule_invalid", .. })), "{firing:?}");
+    let outcome = *firing.unwrap_err();
+    assert!(matches!(outcome, Outcome::Failed { reason: "rule_invalid", .. }), "{outcome:?}");
     assert_eq!(held_at(&examined.outcome), Some(GateName::Enabled), "the first reason stays");
 }
 

@@ -1,6 +1,6 @@
 //! `booking_event`: a booking was made, changed or cancelled.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Datelike, Utc};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,9 +29,20 @@ pub struct Booking {
     booking_id: Label,
     /// Its state.
     status: Label,
-    /// When it starts.
-    #[serde(default)]
+    /// When it starts; in the years 1970 to 8999.
+    #[serde(default, deserialize_with = "within_reach")]
     starts_at: Option<DateTime<Utc>>,
+}
+
+/// An instant that both databases can hold and order, also with an offset and a delay added.
+fn within_reach<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<DateTime<Utc>>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(d)? else { return Ok(None) };
+    let at = DateTime::parse_from_rfc3339(&text).ok().map(|at| at.to_utc());
+    at.filter(|at| (1970..9000).contains(&at.year())).map(Some).ok_or_else(|| {
+        serde::de::Error::custom(
+            "must be an RFC 3339 instant in the years 1970 to 8999, such as 2026-01-31T09:00:00Z",
+        )
+    })
 }
 
 impl Source for BookingEvent {

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel, QueryFilter,
-    QueryOrder,
+    QueryOrder, QuerySelect,
 };
 
 use super::entity::scheduled_trigger_execution::{ActiveModel, Column, Entity, Model};
@@ -68,6 +68,22 @@ pub async fn insert(db: &impl ConnectionTrait, new: &Cycle) -> Result<bool> {
         .exec_without_returning(db)
         .await?;
     Ok(written == 1)
+}
+
+/// Those of `rules` that have a cycle which is being walked.
+pub async fn walking(
+    db: &impl ConnectionTrait,
+    rules: &[TriggerRuleId],
+) -> Result<HashSet<TriggerRuleId>> {
+    let rows = Entity::find()
+        .select_only()
+        .column(Column::TriggerRuleId)
+        .filter(Column::Status.eq(CycleStatus::Processing.as_str()))
+        .filter(Column::TriggerRuleId.is_in(rules.iter().map(|id| id.0)))
+        .into_tuple::<uuid::Uuid>()
+        .all(db)
+        .await?;
+    Ok(rows.into_iter().map(Into::into).collect())
 }
 
 /// The oldest cycle that is being walked and that nobody else holds, held until the transaction

@@ -12,8 +12,8 @@ use sea_orm::{
 };
 
 use super::entity::{
-    audience, event, line_oa, line_user, rule_user_state, scheduled_action,
-    scheduled_trigger_execution, trigger_rule,
+    audience, line_oa, line_user, rule_user_state, scheduled_action, scheduled_trigger_execution,
+    trigger_rule,
 };
 use super::paging::{By, page};
 use super::{Hold, Tx, dialect, scope};
@@ -124,6 +124,9 @@ pub async fn shown(db: &impl ConnectionTrait, scope: Scope, id: LineOaId) -> Res
 
 /// The LINE OA of that id in `scope`, for people, held.
 pub async fn find_held(tx: &Tx, scope: Scope, id: LineOaId, hold: Hold) -> Result<LineOa> {
+    if hold == Hold::Delete {
+        super::rule::hold_rules(tx, &[shown(&**tx, scope, id).await?.id], hold).await?;
+    }
     let select = line_oa::Entity::find_by_id(id.0)
         .filter(scope::of_people(scope, line_oa::Column::OrganizationId));
     let row = tx.holding(select, hold).one(&**tx).await?;
@@ -135,6 +138,8 @@ pub async fn hold_all_of(tx: &Tx, project: ProjectId) -> Result<Vec<LineOa>> {
     let select = line_oa::Entity::find()
         .filter(line_oa::Column::OrganizationId.eq(project.0))
         .order_by_asc(line_oa::Column::Id);
+    let ids: Vec<_> = select.clone().all(&**tx).await?.iter().map(|row| row.id.into()).collect();
+    super::rule::hold_rules(tx, &ids, Hold::Delete).await?;
     let rows = tx.holding(select, Hold::Delete).all(&**tx).await?;
     Ok(rows.into_iter().map(Into::into).collect())
 }
@@ -263,8 +268,9 @@ pub async fn delete(db: &impl ConnectionTrait, id: LineOaId) -> Result<()> {
         .column(trigger_rule::Column::Id)
         .filter(trigger_rule::Column::LineOaId.eq(id.0))
         .into_query();
-    // First the events: whoever evaluates some of them holds them until the work is queued.
-    event::Entity::delete_many().filter(event::Column::LineOaId.eq(id.0)).exec(db).await?;
+    // Those that are being evaluated are left, and find no rules any more: whoever evaluates them
+    // holds them and waits for the LINE OA, in this order.
+    dialect::DELETE_EVENTS.run(db, vec![id.0.into()]).await?;
     scheduled_trigger_execution::Entity::delete_many()
         .filter(scheduled_trigger_execution::Column::LineOaId.eq(id.0))
         .exec(db)

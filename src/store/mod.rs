@@ -32,6 +32,7 @@ pub mod rule;
 pub mod scheduled_action;
 mod scope;
 pub mod setting;
+pub mod supersede;
 pub mod trigger;
 pub mod trigger_log;
 pub mod workflow;
@@ -48,7 +49,7 @@ use sea_orm::{
 };
 
 use crate::domain::audit::{Caller, Change};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 pub use crate::config::Engine;
 pub use connect::Options;
@@ -110,7 +111,11 @@ impl Store {
             sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
             ..Default::default()
         };
-        let inner = self.write.begin_with_options(options).await?;
+        // On a task of its own: a caller that goes away in the middle must not leave a connection
+        // behind that has begun and does not know it.
+        let write = self.write.clone();
+        let begun = tokio::spawn(async move { write.begin_with_options(options).await });
+        let inner = begun.await.map_err(Error::internal)??;
         Ok(Tx { inner, engine: self.engine, traffic: self.traffic.clone() })
     }
 

@@ -13,7 +13,7 @@ use super::dialect::{self, hex, time};
 use super::entity::line_oa;
 use super::entity::trigger_rule::{ActiveModel, Column, Entity, Model};
 use super::paging::{By, page};
-use super::{Hold, Tx, scope};
+use super::{Engine, Hold, Tx, scope};
 use crate::domain::access::Scope;
 use crate::domain::id::{LineOaId, TriggerRuleId, WorkflowId};
 use crate::domain::page::{Direction, Page, PageRequest};
@@ -92,6 +92,7 @@ pub async fn update(db: &impl ConnectionTrait, changed: &TriggerRule) -> Result<
 /// until the transaction ends, so that counts become visible in their order: whoever has seen
 /// count n has seen every change up to it.
 pub async fn next_version(tx: &Tx, line_oa: LineOaId) -> Result<i64> {
+    hold_rules(tx, &[line_oa], Hold::Change).await?;
     let next = Expr::col(line_oa::Column::RulesVersion).add(1);
     let counted = line_oa::Entity::update_many()
         .col_expr(line_oa::Column::RulesVersion, next)
@@ -101,18 +102,36 @@ pub async fn next_version(tx: &Tx, line_oa: LineOaId) -> Result<i64> {
     if counted.rows_affected == 0 {
         return Err(Error::NotFound { what: LineOaId::WHAT });
     }
-    let versions = versions(tx, &[line_oa]).await?;
+    let versions = read_versions(tx, &[line_oa]).await?;
     versions.first().map(|(_, version)| *version).ok_or(Error::NotFound { what: LineOaId::WHAT })
 }
 
 /// How often the rules of each LINE OA have changed. No rule of theirs changes until the transaction
 /// ends: what it queues is there when a disable or delete looks for work to cancel.
 pub async fn versions(tx: &Tx, line_oas: &[LineOaId]) -> Result<Vec<(LineOaId, i64)>> {
-    let select = line_oa::Entity::find()
+    hold_rules(tx, line_oas, Hold::Share).await?;
+    read_versions(tx, line_oas).await
+}
+
+/// Holds the rules of LINE OAs until the transaction ends: shared with others who read them, or alone
+/// for whoever changes them, deletes the LINE OA, or adds to it. Who comes first is served first: a
+/// change does not wait for a gap between those who read. (SQLite has one writer and needs no more.)
+pub async fn hold_rules(tx: &Tx, line_oas: &[LineOaId], hold: Hold) -> Result<()> {
+    if tx.engine() == Engine::Sqlite {
+        return Ok(());
+    }
+    let statement = match hold {
+        Hold::Share => &dialect::SHARE_RULES,
+        Hold::Change | Hold::Delete => &dialect::HOLD_RULES,
+    };
+    let names: Vec<_> = line_oas.iter().map(|id| format!("rules/{id}")).collect();
+    statement.run(&**tx, vec![dialect::rows(&names)?]).await?;
+    Ok(())
+}
+
+async fn read_versions(tx: &Tx, line_oas: &[LineOaId]) -> Result<Vec<(LineOaId, i64)>> {
+    let rows = line_oa::Entity::find()
         .filter(line_oa::Column::Id.is_in(line_oas.iter().map(|id| id.0)))
-        .order_by_asc(line_oa::Column::Id);
-    let rows = tx
-        .holding(select, Hold::Share)
         .select_only()
         .columns([line_oa::Column::Id, line_oa::Column::RulesVersion])
         .into_tuple::<(Uuid, i64)>()
@@ -239,19 +258,6 @@ pub async fn list(
         Sort::UpdatedDate => Column::UpdatedDate,
     };
     page(db, select, By { column, id: Column::Id, direction: sort.1 }, request).await
-}
-
-/// Whether a rule that is not deleted names this workflow.
-pub async fn uses_workflow(db: &impl ConnectionTrait, workflow: WorkflowId) -> Result<bool> {
-    let found = Entity::find()
-        .select_only()
-        .column(Column::Id)
-        .filter(Column::WorkflowId.eq(workflow.0))
-        .filter(Column::DeletedDate.is_null())
-        .into_tuple::<Uuid>()
-        .one(db)
-        .await?;
-    Ok(found.is_some())
 }
 
 /// The time-based rules that are due at `now`, earliest first, held until the transaction ends.

@@ -4,9 +4,7 @@
 use std::collections::HashSet;
 
 use chrono::{DateTime, Utc};
-use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, FromQueryResult, QueryFilter, QueryOrder,
-};
+use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
 use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
@@ -183,53 +181,6 @@ pub async fn cancel_of_rule(
     dialect::CANCEL_RULE_ACTIONS.run(db, vec![rule.0.into(), reason.into(), now.into()]).await
 }
 
-/// A later event about something that work may wait for.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Subject {
-    /// The LINE OA.
-    pub line_oa_id: LineOaId,
-    /// What it is about, for example a booking's id.
-    pub subject: String,
-    /// When the event happened: work of later ones stays.
-    pub occurred_at: DateTime<Utc>,
-}
-
-/// Cancels what waits because of earlier events about `subjects`. Answers of which
-/// rules and subjects.
-pub async fn supersede(
-    db: &impl ConnectionTrait,
-    subjects: &[Subject],
-    now: DateTime<Utc>,
-) -> Result<HashSet<(TriggerRuleId, String)>> {
-    #[derive(Serialize)]
-    struct Row<'a> {
-        line_oa_id: String,
-        subject: &'a str,
-        occurred_at: String,
-    }
-    #[derive(FromQueryResult)]
-    struct Answer {
-        trigger_rule_id: Option<Uuid>,
-        subject: Option<String>,
-    }
-    if subjects.is_empty() {
-        return Ok(HashSet::new());
-    }
-    let rows: Vec<_> = subjects
-        .iter()
-        .map(|subject| Row {
-            line_oa_id: hex(subject.line_oa_id.0),
-            subject: &subject.subject,
-            occurred_at: time(subject.occurred_at),
-        })
-        .collect();
-    let values = vec![dialect::rows(&rows)?, now.into()];
-    let cancelled = dialect::SUPERSEDE_ACTIONS.rows::<Answer>(db, values).await?;
-    let pairs =
-        cancelled.into_iter().filter_map(|row| Some((row.trigger_rule_id?.into(), row.subject?)));
-    Ok(pairs.collect())
-}
-
 /// Which work is wanted. Empty: all that the scope lets see.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
@@ -359,6 +310,20 @@ pub async fn cancel(
 ) -> Result<bool> {
     let values = vec![id.0.into(), reason.into(), now.into()];
     Ok(dialect::CANCEL_ACTION.run(db, values).await? == 1)
+}
+
+/// [`cancel`] for work and its copies for other backends. Answers how many pieces it cancelled.
+pub async fn cancel_with_copies(
+    db: &impl ConnectionTrait,
+    id: ScheduledActionId,
+    reason: &str,
+    now: DateTime<Utc>,
+) -> Result<u32> {
+    let mut cancelled = u32::from(cancel(db, id, reason, now).await?);
+    for copy in copies(db, Scope::Everything, &[id]).await? {
+        cancelled += u32::from(cancel(db, copy.id, reason, now).await?);
+    }
+    Ok(cancelled)
 }
 
 /// Makes ended work due again, with a fresh budget until `expires_at`. `false`, and nothing

@@ -63,7 +63,7 @@ fn filter(config: &LogConfig) -> Result<EnvFilter, InitError> {
     let mut directives: String = config.level.split_whitespace().collect();
     // It says two lines a change of the schema; the store says one in all.
     if directives.split(',').any(|directive| directive == "info") {
-        directives.insert_str(0, "sea_orm_migration=warn,");
+        directives.insert_str(0, "sea_orm_migration=warn,sqlx::postgres::notice=warn,");
     }
     Ok(EnvFilter::builder().parse(directives)?)
 }

@@ -62,7 +62,7 @@ impl RuleSeries {
             )?,
             actions: counter(
                 "pfy_actions_total",
-                "Actions of rules and workflows that ended, by type and outcome.",
+                "Actions of rules and workflows that were done, failed or expired, or that a request cancelled.",
                 &["action_type", "outcome"],
             )?,
             actions_waiting: added(r, IntGaugeVec::new(waiting, &["action_type"])?)?,
@@ -70,7 +70,11 @@ impl RuleSeries {
                 "pfy_actions_oldest_due_seconds",
                 "How long the oldest due action of rules and workflows has been due.",
             )?,
-            cycles: counter("pfy_cycles_total", "Cycles that began and ended.", &["status"])?,
+            cycles: counter(
+                "pfy_cycles_total",
+                "Cycles that began (processing) and ended.",
+                &["status"],
+            )?,
             cycle_users: counter(
                 "pfy_cycle_users_total",
                 "Users of cycles that were handled, by outcome.",

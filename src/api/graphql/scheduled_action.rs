@@ -182,7 +182,7 @@ impl ScheduledAction {
     }
 
     /// What the last attempt failed with; of cancelled work why it was, as a code such as
-    /// `rule_disabled` or `cancelled_by_user`.
+    /// `rule_disabled` or `cancelled_by_request`.
     async fn last_error(&self) -> Option<&str> {
         self.0.last_error.as_deref()
     }

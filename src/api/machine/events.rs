@@ -142,7 +142,7 @@ impl Sent {
         let headers = request.headers().clone();
         let kind = door::essence(&headers);
         let binary = kind != CLOUD_EVENT && kind != CLOUD_EVENTS && cloud::is_binary(&headers);
-        if !door::is_json(&headers) && !(binary && kind.is_empty()) {
+        if !(door::is_json(&headers) || binary && kind.is_empty()) {
             return Err(door::no_json());
         }
         let bytes = read_up_to(request, EVENTS_BODY_MAX).await?;

@@ -83,6 +83,7 @@ impl App {
         let past = self.past(&compiled, &event).await?;
         let occasion = Occasion::new(&event, &payload, past.user.as_ref(), now, &self.zone);
         let (evaluated, rendered) = examine(&compiled, &occasion);
+        let rendered = rendered.map_err(|outcome| *outcome);
         Ok(told(&compiled, (&event, &past, now), &evaluated, rendered))
     }
 

@@ -199,6 +199,9 @@ fn each(value: &Value, path: &str, visit: &mut Visit<'_>) -> Result<Value, Misfi
         Value::Object(map) => {
             let mut all = Map::new();
             for (key, value) in map {
+                if key.contains('\0') {
+                    return Err(Misfit::new(path, "must not have a null character in a key"));
+                }
                 all.insert(key.clone(), each(value, &join(path, key), visit)?);
             }
             Ok(Value::Object(all))

@@ -80,6 +80,13 @@ pub(in crate::store) const CANCEL_LINE_ACTIONS: Sql = Sql {
         FROM held h WHERE a.id = h.id AND a.status IN ('pending', 'processing')",
 };
 
+/// Deletes the events of a LINE OA that nobody is evaluating. `$1` LINE OA.
+pub(in crate::store) const DELETE_EVENTS: Sql = Sql {
+    sqlite: "DELETE FROM event WHERE line_oa_id = $1",
+    postgres: "DELETE FROM event WHERE id IN (
+        SELECT id FROM event WHERE line_oa_id = $1 ORDER BY id FOR UPDATE SKIP LOCKED)",
+};
+
 /// Cancels open work of a workflow. `$1` workflow, `$2` reason, `$3` now.
 pub(in crate::store) const CANCEL_WORKFLOW_ACTIONS: Sql = Sql {
     sqlite: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2, executed_at = $3,

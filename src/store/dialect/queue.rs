@@ -193,12 +193,14 @@ pub(in crate::store) const CANCEL_BACKEND_ACTIONS: Sql = Sql {
         RETURNING a.trigger_occurrence_id AS id",
 };
 
-/// Makes a backend's waiting deliveries due. `$1` backend, `$2` now.
+/// Makes what waits in a lane because it failed or was put off due; what waits for its time goes on
+/// waiting: nothing has happened to it yet, and so it has no `last_error`. `$1` lane, `$2` now.
 pub(in crate::store) const WAKE_LANE: Sql = Sql {
     sqlite: "UPDATE scheduled_action SET execute_at = $2, updated_at = $2
-        WHERE lane = $1 AND status = 'pending' AND execute_at > $2",
+        WHERE lane = $1 AND status = 'pending' AND execute_at > $2 AND last_error IS NOT NULL",
     postgres: "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
-            WHERE lane = $1 AND status = 'pending' AND execute_at > $2 ORDER BY id FOR UPDATE)
+            WHERE lane = $1 AND status = 'pending' AND execute_at > $2
+                AND last_error IS NOT NULL ORDER BY id FOR UPDATE)
         UPDATE scheduled_action a SET execute_at = $2, updated_at = $2
         FROM held h WHERE a.id = h.id AND a.status = 'pending' AND a.execute_at > $2",
 };

@@ -45,6 +45,32 @@ pub(in crate::store) const STALE_EVENTS: Sql = Sql {
             AND e.subject = r.subject AND e.occurred_at > r.occurred_at)",
 };
 
+/// Holds subjects until the transaction ends, in one order. PostgreSQL only. `$1` texts.
+pub(in crate::store) const HOLD_SUBJECTS: Sql = Sql {
+    sqlite: "SELECT $1",
+    postgres: "SELECT pg_advisory_xact_lock(held.k) FROM (
+            SELECT DISTINCT hashtextextended(x, 0) AS k
+            FROM json_array_elements_text($1::json) x ORDER BY k) held",
+};
+
+/// Shares the rules of LINE OAs until the transaction ends, in one order. PostgreSQL only, where a lock
+/// of this kind is given in the order of asking; locks of rows let those who share overtake those who
+/// change. `$1` texts.
+pub(in crate::store) const SHARE_RULES: Sql = Sql {
+    sqlite: "SELECT $1",
+    postgres: "SELECT pg_advisory_xact_lock_shared(held.k) FROM (
+            SELECT DISTINCT hashtextextended(x, 0) AS k
+            FROM json_array_elements_text($1::json) x ORDER BY k) held",
+};
+
+/// Holds the rules of LINE OAs alone. PostgreSQL only. `$1` texts.
+pub(in crate::store) const HOLD_RULES: Sql = Sql {
+    sqlite: "SELECT $1",
+    postgres: "SELECT pg_advisory_xact_lock(held.k) FROM (
+            SELECT DISTINCT hashtextextended(x, 0) AS k
+            FROM json_array_elements_text($1::json) x ORDER BY k) held",
+};
+
 /// What evaluations came to. `$1` rows {id, status, matched, error}, `$2` now.
 pub(in crate::store) const PROCESSED_EVENTS: Sql = Sql {
     sqlite: "UPDATE event SET status = r.value ->> 'status', matched = r.value ->> 'matched',
@@ -192,29 +218,33 @@ pub(in crate::store) const CANCEL_RULE_ACTIONS: Sql = Sql {
         FROM held h WHERE a.id = h.id AND a.status IN ('pending', 'processing')",
 };
 
-/// Cancels waiting work about subjects of which a later event has come. Answers of which
-/// rules and subjects. `$1` rows {line_oa_id, subject, occurred_at}, `$2` now.
+/// Cancels open work about subjects of which a later event has come; work whose event is kept no more
+/// is older. Answers of which rules, subjects and users, and whether it was never attempted. `$1` rows {line_oa_id, subject, occurred_at}, `$2` now.
 pub(in crate::store) const SUPERSEDE_ACTIONS: Sql = Sql {
     sqlite: "UPDATE scheduled_action SET status = 'cancelled', last_error = 'superseded',
-            executed_at = $2, updated_at = $2
-        WHERE status = 'pending' AND id IN (
+            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
+            lease_token = NULL, executed_at = $2, updated_at = $2
+        WHERE status IN ('pending', 'processing') AND id IN (
             SELECT a.id FROM json_each($1) r
                 JOIN scheduled_action a ON a.line_oa_id = unhex(r.value ->> 'line_oa_id')
-                    AND a.subject = r.value ->> 'subject' AND a.status = 'pending'
-                JOIN event e ON e.id = a.event_id
-            WHERE e.occurred_at <= r.value ->> 'occurred_at')
-        RETURNING trigger_rule_id, subject",
+                    AND a.subject = r.value ->> 'subject'
+                    AND a.status IN ('pending', 'processing')
+                LEFT JOIN event e ON e.id = a.event_id
+            WHERE e.id IS NULL OR e.occurred_at <= r.value ->> 'occurred_at')
+        RETURNING trigger_rule_id, subject, user_id, retry_count = attempts_before AS fresh",
     postgres: "WITH held AS MATERIALIZED (
             SELECT a.id FROM json_to_recordset($1::json)
                     AS r(line_oa_id uuid, subject text, occurred_at timestamptz)
                 JOIN scheduled_action a ON a.line_oa_id = r.line_oa_id
-                    AND a.subject = r.subject AND a.status = 'pending'
-                JOIN event e ON e.id = a.event_id
-            WHERE e.occurred_at <= r.occurred_at ORDER BY a.id FOR UPDATE OF a)
+                    AND a.subject = r.subject AND a.status IN ('pending', 'processing')
+                LEFT JOIN event e ON e.id = a.event_id
+            WHERE e.id IS NULL OR e.occurred_at <= r.occurred_at ORDER BY a.id FOR UPDATE OF a)
         UPDATE scheduled_action a SET status = 'cancelled', last_error = 'superseded',
-            executed_at = $2, updated_at = $2
-        FROM held h WHERE a.id = h.id AND a.status = 'pending'
-        RETURNING a.trigger_rule_id, a.subject",
+            retry_count = a.retry_count + (CASE a.status WHEN 'processing' THEN 1 ELSE 0 END),
+            lease_token = NULL, executed_at = $2, updated_at = $2
+        FROM held h WHERE a.id = h.id AND a.status IN ('pending', 'processing')
+        RETURNING a.trigger_rule_id, a.subject, a.user_id,
+            a.retry_count = a.attempts_before AS fresh",
 };
 
 /// The time-based rules that are due, earliest first, held until the transaction ends. `$1` now,

@@ -19,6 +19,7 @@ fn told(answer: &Answer) -> (String, String, String) {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "a table of refusals")]
 async fn each_part_of_a_rule_is_refused_with_code_path_and_sentence() {
     let served = Served::new().await;
     let audience = served.id("audience");
@@ -62,6 +63,14 @@ async fn each_part_of_a_rule_is_refused_with_code_path_and_sentence() {
         ),
         (schedule(json!({ "timeZone": "Mars/One" })), "INVALID", "sourceConfig.timeZone", "Mars"),
         (action(json!({})), "INVALID", "actionConfig.messages", "required"),
+        (
+            action(json!({ "messages": [
+                { "type": "flex", "altText": "x", "contents": { "a\u{0}b": 1 } },
+            ] })),
+            "INVALID",
+            "actionConfig.messages[0].contents",
+            "null character",
+        ),
         (action(message("{{ user")), "INVALID", "actionConfig.messages[0].text", ""),
         (
             action(super::with(message("a"), json!({ "delay": "soon" }))),

@@ -57,7 +57,7 @@ async fn work_that_has_not_ended_can_be_taken_back_and_any_other_not() {
         }
         let shown = answer.data()["cancelScheduledAction"].take();
         assert_eq!(shown["status"], "CANCELLED", "{status:?}");
-        assert_eq!(shown["lastError"], "cancelled_by_user");
+        assert_eq!(shown["lastError"], "cancelled_by_request");
         // An attempt under way counts as one.
         assert_eq!(shown["attemptCount"], i32::from(status == ActionStatus::Processing));
         assert!(shown["finishedAt"].is_string(), "{shown}");

@@ -96,3 +96,67 @@ async fn a_reminder_whose_moment_has_passed_is_held_back() {
     p.t.run().await;
     assert_eq!(p.said().await, [("held_back", Some("expired".to_owned()))]);
 }
+
+#[tokio::test]
+async fn a_booking_that_moves_twice_at_once_keeps_its_reminder() {
+    let p = reminding().await;
+    let now = p.t.app.now();
+    let starts = |days| now + Duration::days(days);
+    p.happens(&[booking(&p, "confirmed", starts(5), now)]).await;
+    p.t.run().await;
+    p.t.advance(60);
+    let at = |ms| p.t.app.now() + Duration::milliseconds(ms);
+    p.happens(&[
+        booking(&p, "confirmed", starts(6), at(0)),
+        booking(&p, "confirmed", starts(7), at(1)),
+    ])
+    .await;
+    p.t.run().await;
+    assert_eq!(pending(&p).await, [starts(6)]);
+}
+
+#[tokio::test]
+async fn a_reminder_whose_event_is_kept_no_more_is_still_taken_back() {
+    let p = reminding().await;
+    let now = p.t.app.now();
+    let starts = now + Duration::days(60);
+    p.happens(&[booking(&p, "confirmed", starts, now)]).await;
+    p.t.run().await;
+    p.t.clock.advance(Duration::days(40));
+    p.t.executor.retain(p.t.app.now()).await.unwrap();
+    assert!(p.events().await.is_empty());
+    p.happens(&[booking(&p, "cancelled", starts, p.t.app.now())]).await;
+    p.t.run().await;
+    assert!(pending(&p).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_reminder_that_is_claimed_already_is_taken_back_too() {
+    let p = reminding().await;
+    let now = p.t.app.now();
+    let starts = now + Duration::days(5);
+    p.happens(&[booking(&p, "confirmed", starts, now)]).await;
+    p.t.run().await;
+    p.t.clock.advance(Duration::days(4));
+    p.happens(&[booking(&p, "cancelled", starts, p.t.app.now())]).await;
+    let claiming = p.another_executor().await;
+    let now = p.t.app.now();
+    assert_eq!(claiming.claim(now, 10).await.unwrap(), 1);
+    p.t.executor.take_events(now).await.unwrap();
+    assert_eq!(p.actions().await[0].status, ActionStatus::Cancelled);
+    p.t.advance(60);
+    p.t.run().await;
+    assert!(p.sent().is_empty());
+}
+
+#[tokio::test]
+async fn a_start_that_no_database_can_hold_is_no_payload() {
+    let p = reminding().await;
+    for starts in ["+10000-01-01T00:00:00Z", "+262142-12-31T23:59:59Z", "1969-12-31T23:59:59Z"] {
+        let payload = json!({"bookingId": "b", "status": "confirmed", "startsAt": starts});
+        p.happens(&[p.event("booking_event", Some(user(1)), payload)]).await;
+    }
+    p.t.run().await;
+    let events = p.events().await;
+    assert!(events.iter().all(|event| event.error.as_deref().unwrap().contains("startsAt")));
+}

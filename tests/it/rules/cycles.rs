@@ -125,3 +125,36 @@ async fn an_empty_audience_completes_at_once() {
     assert_eq!(cycle.completed_at, Some(cycle.started_at));
     assert!(cycle.started_at - cycle.scheduled_at < Duration::seconds(1));
 }
+
+#[tokio::test]
+async fn what_a_cycle_queues_counts_from_its_due_time_whenever_a_users_turn_comes() {
+    let p = Place::new().await;
+    let audience = p.audience(1).await;
+    let rule = hourly(&p, audience.id).await;
+    let mut config = text("Hi");
+    config["expiresAfter"] = "30m".into();
+    p.save(TriggerRule { action_config: config, ..rule }).await;
+    p.t.advance(3600);
+    p.t.executor.begin_cycles(p.t.app.now()).await.unwrap();
+    p.t.advance(3000);
+    p.t.run().await;
+    assert!(p.sent().is_empty());
+    assert_eq!(p.said().await, [("held_back", Some("expired".to_owned()))]);
+}
+
+#[tokio::test]
+async fn a_cycle_that_is_due_while_the_one_before_is_walked_is_logged_and_left_out() {
+    let p = Place::new().await;
+    let audience = p.audience(1500).await;
+    hourly(&p, audience.id).await;
+    p.t.advance(3600);
+    p.t.executor.begin_cycles(p.t.app.now()).await.unwrap();
+    p.t.executor.walk_cycle(p.t.app.now()).await.unwrap();
+    p.t.advance(3600);
+    p.t.executor.begin_cycles(p.t.app.now()).await.unwrap();
+    assert_eq!(p.cycles().await.len(), 1);
+    let log = p.logs().await.pop().unwrap();
+    assert_eq!((log.status.as_str(), log.reason.as_deref()), ("skipped", Some("still_walking")));
+    p.t.run().await;
+    assert_eq!(p.sent().len(), 1500);
+}

@@ -113,3 +113,29 @@ async fn an_action_may_wait_for_a_time_of_day() {
     // It is noon in UTC, seven in the evening in Bangkok.
     assert_eq!(p.actions().await[0].execute_at, p.t.app.now() + Duration::hours(14));
 }
+
+#[tokio::test]
+async fn new_credentials_and_backends_do_not_hurry_what_waits_for_its_time() {
+    let p = Place::new().await;
+    let backend = p.t.register("backend").await;
+    p.on_forms("send_message", with(text("Later"), json!({"delay": "3d"}))).await;
+    let call = json!({
+        "applicationId": p.t.application.id, "runKey": "k", "payload": {}, "delay": "2h",
+    });
+    p.on_forms("call_backend", call).await;
+    p.form_sent(1).await;
+    let due: Vec<_> = p.actions().await.into_iter().map(|action| action.execute_at).collect();
+    let update = trigger_manager::app::UpdateLineOa {
+        channel_access_token: Some(secrecy::SecretString::from(super::place::TOKEN)),
+        ..Default::default()
+    };
+    p.t.app.update_line_oa(&p.t.caller, p.line_oa.id, update).await.unwrap();
+    p.t.advance(120);
+    p.t.register("backend").await;
+    p.t.heartbeat(&[backend.id]).await;
+    p.t.run().await;
+    let still: Vec<_> = p.actions().await.into_iter().map(|action| action.execute_at).collect();
+    assert_eq!(still, due);
+    assert!(p.sent().is_empty());
+    assert!(p.t.receiver.received_at("/backend").is_empty());
+}

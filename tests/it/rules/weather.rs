@@ -142,3 +142,18 @@ async fn nothing_is_sent_for_longer_than_the_platform_remembers_a_key() {
     assert!(action.executed_at.unwrap() - action.created_at < chrono::Duration::hours(24));
     assert_eq!(p.sent().len(), 1);
 }
+
+#[tokio::test]
+async fn a_message_that_may_have_been_sent_is_not_sent_again_when_its_key_is_forgotten() {
+    let p = broken(Fault::CutAfter).await;
+    let id = p.actions().await[0].id;
+    let fail = "UPDATE scheduled_action SET status = 'failed' WHERE line_oa_id IS NOT NULL";
+    crate::store_contract::world::execute(&p.t.app.store, fail).await;
+    p.t.advance(22 * 3600);
+    assert!(p.t.app.retry_scheduled_action(&p.t.caller, id).await.is_ok());
+    crate::store_contract::world::execute(&p.t.app.store, fail).await;
+    p.t.advance(2 * 3600);
+    let refused = p.t.app.retry_scheduled_action(&p.t.caller, id).await.unwrap_err();
+    assert_eq!(refused.code(), "CONFLICT");
+    assert_eq!(p.sent().len(), 1);
+}

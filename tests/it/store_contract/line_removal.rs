@@ -151,12 +151,15 @@ async fn a_deleted_workflow_leaves_its_ended_work_and_an_application_takes_all_a
 }
 
 #[tokio::test]
-async fn what_waits_for_an_account_is_due_when_it_is_woken() {
+async fn what_was_put_off_is_due_when_its_account_is_woken_and_what_waits_for_its_time_is_not() {
     let store = TestStore::new().await;
     let world = World::new(&store).await;
     let account = world.line_oa("1").await;
     queue(&world, "line_oa_id", ("line_oa", &account.name)).await;
     execute(&store, "UPDATE scheduled_action SET lane = line_oa_id").await;
+    let woken = within!(store, |tx| line::wake(&*tx, account.id, at(-1000)));
+    assert_eq!(woken, 0, "nothing has happened to it yet");
+    execute(&store, "UPDATE scheduled_action SET last_error = 'paused'").await;
     let woken = within!(store, |tx| line::wake(&*tx, account.id, at(-1000)));
     assert_eq!(woken, 1, "what is done or being done does not wait");
     assert_eq!(world.claim(at(-1000)).await.len(), 1);

@@ -24,4 +24,4 @@ mod traffic;
 mod unique;
 mod waiting;
 mod work;
-mod world;
+pub mod world;

@@ -15,6 +15,7 @@ use super::world::{World, at, number, query, race, within};
 use crate::harness::TestStore;
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "rows, as they are written and as they are read")]
 async fn attempts_are_logged_in_a_batch_and_read_oldest_first() {
     let store = TestStore::new().await;
     let world = World::new(&store).await;

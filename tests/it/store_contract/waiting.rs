@@ -77,6 +77,10 @@ async fn a_backend_that_is_there_again_makes_its_own_work_due_and_no_others() {
     let trigger = world.trigger("trigger", None).await;
     let (_, later) = world.occurrence_of(&trigger, at(80_000), &[back, other]).await;
     let (_, due) = world.occurrence_of(&trigger, at(500), &[back]).await;
+    let failed = "UPDATE scheduled_action SET last_error = 'it failed'";
+    super::world::execute(&store, failed).await;
+    let later = [world.reread(&later[0]).await, world.reread(&later[1]).await];
+    let due = [world.reread(&due[0]).await];
     within!(store, |tx| delivery::wake_backend(&*tx, world.application.id, back, at(1000)));
     assert_eq!(world.reread(&later[0]).await.execute_at, at(1000));
     assert_eq!(world.reread(&later[1]).await, later[1]);
