@@ -61,9 +61,10 @@ where
 fn filter(config: &LogConfig) -> Result<EnvFilter, InitError> {
     // Blanks after commas are allowed in our setting, the filter takes them for names.
     let mut directives: String = config.level.split_whitespace().collect();
-    // It says two lines a change of the schema; the store says one in all.
+    // The first says two lines a change of the schema, where the store says one in all; the second
+    // repeats what the database notices.
     if directives.split(',').any(|directive| directive == "info") {
-        directives.insert_str(0, "sea_orm_migration=warn,sqlx::postgres::notice=warn,");
+        directives.insert_str(0, "sea_orm_migration=warn,sqlx=warn,");
     }
     Ok(EnvFilter::builder().parse(directives)?)
 }
