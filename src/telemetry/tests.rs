@@ -31,11 +31,22 @@ fn names_types_and_labels_are_the_contract() {
     metrics.occurrences_skipped("too_old", 1);
     let (get, ok) = (http::Method::GET, http::StatusCode::OK);
     metrics.http_request(Some("/graphql"), &get, ok, Duration::ZERO);
+    count_rules(&metrics);
     let text = metrics.encode();
     let types: BTreeSet<&str> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
     let expected = BTreeSet::from([
+        "pfy_actions_oldest_due_seconds gauge",
+        "pfy_actions_total counter",
+        "pfy_actions_waiting gauge",
         "pfy_build_info gauge",
+        "pfy_cycle_users_total counter",
+        "pfy_cycles_total counter",
+        "pfy_events_duplicate_total counter",
+        "pfy_events_matched_total counter",
+        "pfy_events_oldest_waiting_seconds gauge",
+        "pfy_events_received_total counter",
+        "pfy_events_waiting gauge",
         "pfy_executor_active_triggers gauge",
         "pfy_executor_backend_dispatch_total counter",
         "pfy_executor_callbacks_refused_total counter",
@@ -53,9 +64,16 @@ fn names_types_and_labels_are_the_contract() {
         "pfy_executor_trigger_delivery_failed_total counter",
         "pfy_http_request_duration_seconds histogram",
         "pfy_http_requests_total counter",
+        "pfy_line_webhooks_refused_total counter",
+        "pfy_rule_evaluations_total counter",
     ]);
     assert_eq!(types, expected);
     for series in [
+        "pfy_events_received_total{origin=\"api\",type=\"form_submitted\"} 2".to_owned(),
+        "pfy_rule_evaluations_total{outcome=\"held_back\"} 3".to_owned(),
+        "pfy_actions_total{action_type=\"send_message\",outcome=\"completed\"} 1".to_owned(),
+        "pfy_actions_waiting{action_type=\"send_message\"} 4".to_owned(),
+        "pfy_line_webhooks_refused_total 1".to_owned(),
         format!("pfy_executor_queue_all_total{{app=\"{APP}\"}} 1"),
         "pfy_executor_occurrences_skipped_total{reason=\"too_old\"} 1".to_owned(),
         "pfy_http_requests_total{method=\"GET\",route=\"/graphql\",status=\"200\"} 1".to_owned(),
@@ -64,6 +82,30 @@ fn names_types_and_labels_are_the_contract() {
     ] {
         assert!(text.lines().any(|line| line == series), "{series} not in\n{text}");
     }
+}
+
+fn count_rules(metrics: &Metrics) {
+    metrics.events_received("form_submitted", "api", 2);
+    metrics.events_duplicate("api", 1);
+    metrics.events_matched("form_submitted", 1);
+    metrics.rules_evaluated("held_back", 3);
+    metrics.action_ended("send_message", "completed");
+    metrics.cycle("completed");
+    metrics.cycle_users("handled", 5);
+    metrics.webhook_refused();
+    metrics.set_rules_waiting(&RulesWaiting {
+        actions: vec![("send_message", 4)],
+        ..RulesWaiting::default()
+    });
+}
+
+#[test]
+fn an_action_type_that_has_nothing_waiting_any_more_is_gone() {
+    let metrics = metrics();
+    count_rules(&metrics);
+    metrics.set_rules_waiting(&RulesWaiting { events: 7, ..RulesWaiting::default() });
+    assert_eq!(value(&metrics, "pfy_actions_waiting{action_type=\"send_message\"}"), None);
+    assert_eq!(value(&metrics, "pfy_events_waiting"), Some(7.0));
 }
 
 #[test]
