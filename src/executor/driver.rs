@@ -5,12 +5,10 @@
 //! it looks, whether a hint came or not. While the database is away it tries again, ever less
 //! often, and loses nothing.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use futures::FutureExt;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -134,19 +132,11 @@ async fn within_bounds<T>(step: impl Future<Output = Result<T>>) -> Result<T> {
     })
 }
 
-/// A step that panics is one that failed: the executor goes on, and says so.
-async fn whole<T>(step: impl Future<Output = Result<T>>) -> Result<T> {
-    AssertUnwindSafe(step)
-        .catch_unwind()
-        .await
-        .unwrap_or_else(|_| Err(Error::internal("a step of the executor panicked")))
-}
-
 impl Driver {
     async fn drive(&mut self, stop: &CancellationToken) {
         let mut pause = FIRST_PAUSE;
         while !stop.is_cancelled() {
-            match within_bounds(whole(self.step())).await {
+            match within_bounds(super::whole(self.step())).await {
                 Ok(wait) => {
                     pause = FIRST_PAUSE;
                     self.rest(wait, stop).await;

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use chrono::{DateTime, Utc};
 
 use super::firing::{Candidate, Fate, SubjectState};
-use super::{BATCH, Executor};
+use super::{BATCH, Executor, whole};
 use crate::domain::event::Event;
 use crate::domain::id::{EventId, LineOaId};
 use crate::domain::line::LineUser;
@@ -50,9 +50,9 @@ impl Executor {
         // Counted before, since a step that takes too long is dropped.
         let failures = self.failures.fetch_add(1, Ordering::Relaxed);
         let limit = BATCH.checked_shr(failures).unwrap_or_default().max(1);
-        let mut report = self.evaluate_some(now, limit).await;
+        let mut report = whole(self.evaluate_some(now, limit)).await;
         if report.is_err() && failures >= HOPELESS {
-            report = self.evaluate_some(now, limit).await;
+            report = whole(self.evaluate_some(now, limit)).await;
             if let Err(error) = &report {
                 tracing::error!(
                     error = error as &dyn std::error::Error,

@@ -40,17 +40,19 @@ mod target;
 mod verdict;
 mod waiting;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 
 use chrono::{DateTime, Duration, Utc};
+use futures::FutureExt;
 use uuid::Uuid;
 
 use crate::app::App;
 use crate::clock::SharedClock;
 use crate::domain::fan_out::RetryPolicy;
 use crate::domain::id::ExecutorId;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::executor::{Lease, NextDue, next_due};
 
 use lanes::Lanes;
@@ -90,6 +92,14 @@ pub struct RunReport {
     pub events: usize,
     /// Deliveries taken back from executors that went away.
     pub reaped: usize,
+}
+
+/// A step that panics is one that failed: the executor goes on, and says so.
+async fn whole<T>(step: impl Future<Output = Result<T>>) -> Result<T> {
+    AssertUnwindSafe(step)
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|_| Err(Error::internal("a step of the executor panicked")))
 }
 
 /// What was done of events and time-based rules.

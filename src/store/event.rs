@@ -11,7 +11,7 @@ use super::delivery::IdRow;
 use super::dialect::{self, hex, time};
 use super::entity::event::{Column, Entity, Model};
 use super::paging::{By, page};
-use super::{Engine, Tx, scope};
+use super::{Tx, scope};
 use crate::domain::access::Scope;
 use crate::domain::event::{Event, EventOrigin, EventStatus};
 use crate::domain::id::{EventId, LineOaId};
@@ -121,15 +121,11 @@ pub async fn stale(db: &impl ConnectionTrait, events: &[&Event]) -> Result<HashS
 /// Lets only this transaction evaluate events about the subjects of `events` until it ends, so that
 /// it sees what earlier ones have queued. (SQLite has one writer and needs no more.)
 pub async fn hold_subjects(tx: &Tx, events: &[&Event]) -> Result<()> {
-    if tx.engine() == Engine::Sqlite || events.is_empty() {
-        return Ok(());
-    }
     let subjects: Vec<_> = events
         .iter()
         .filter_map(|event| Some(format!("{}/{}", event.line_oa_id, event.subject.as_deref()?)))
         .collect();
-    dialect::HOLD_SUBJECTS.run(&**tx, vec![dialect::rows(&subjects)?]).await?;
-    Ok(())
+    tx.hold_names(&dialect::HOLD_NAMES, &subjects).await
 }
 
 /// What an evaluation came to.

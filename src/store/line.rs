@@ -125,7 +125,7 @@ pub async fn shown(db: &impl ConnectionTrait, scope: Scope, id: LineOaId) -> Res
 /// The LINE OA of that id in `scope`, for people, held.
 pub async fn find_held(tx: &Tx, scope: Scope, id: LineOaId, hold: Hold) -> Result<LineOa> {
     if hold == Hold::Delete {
-        super::rule::hold_rules(tx, &[shown(&**tx, scope, id).await?.id], hold).await?;
+        super::rule::hold_rules(tx, &[shown(&**tx, scope, id).await?.id]).await?;
     }
     let select = line_oa::Entity::find_by_id(id.0)
         .filter(scope::of_people(scope, line_oa::Column::OrganizationId));
@@ -139,7 +139,7 @@ pub async fn hold_all_of(tx: &Tx, project: ProjectId) -> Result<Vec<LineOa>> {
         .filter(line_oa::Column::OrganizationId.eq(project.0))
         .order_by_asc(line_oa::Column::Id);
     let ids: Vec<_> = select.clone().all(&**tx).await?.iter().map(|row| row.id.into()).collect();
-    super::rule::hold_rules(tx, &ids, Hold::Delete).await?;
+    super::rule::hold_rules(tx, &ids).await?;
     let rows = tx.holding(select, Hold::Delete).all(&**tx).await?;
     Ok(rows.into_iter().map(Into::into).collect())
 }

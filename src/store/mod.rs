@@ -161,8 +161,6 @@ pub enum Hold {
     Change,
     /// To be deleted: nothing that belongs to it may appear meanwhile.
     Delete,
-    /// To be read as it is: others may do the same, and nobody changes it meanwhile.
-    Share,
 }
 
 impl Tx {
@@ -178,8 +176,16 @@ impl Tx {
             (Engine::Sqlite, _) => select,
             (Engine::Postgres, Hold::Change) => select.lock(LockType::NoKeyUpdate),
             (Engine::Postgres, Hold::Delete) => select.lock(LockType::Update),
-            (Engine::Postgres, Hold::Share) => select.lock(LockType::Share),
         }
+    }
+
+    /// Holds what has these names until the transaction ends, with `statement`. On SQLite the
+    /// transaction is the only one that writes, and nothing needs to be held.
+    async fn hold_names(&self, statement: &dialect::Sql, names: &[String]) -> Result<()> {
+        if self.engine == Engine::Postgres && !names.is_empty() {
+            statement.run(&self.inner, vec![dialect::rows(names)?]).await?;
+        }
+        Ok(())
     }
 
     /// Writes the audit rows of `changes` and commits everything, or nothing.

@@ -13,7 +13,7 @@ use super::dialect::{self, hex, time};
 use super::entity::line_oa;
 use super::entity::trigger_rule::{ActiveModel, Column, Entity, Model};
 use super::paging::{By, page};
-use super::{Engine, Hold, Tx, scope};
+use super::{Hold, Tx, scope};
 use crate::domain::access::Scope;
 use crate::domain::id::{LineOaId, TriggerRuleId, WorkflowId};
 use crate::domain::page::{Direction, Page, PageRequest};
@@ -92,7 +92,7 @@ pub async fn update(db: &impl ConnectionTrait, changed: &TriggerRule) -> Result<
 /// until the transaction ends, so that counts become visible in their order: whoever has seen
 /// count n has seen every change up to it.
 pub async fn next_version(tx: &Tx, line_oa: LineOaId) -> Result<i64> {
-    hold_rules(tx, &[line_oa], Hold::Change).await?;
+    hold_rules(tx, &[line_oa]).await?;
     let next = Expr::col(line_oa::Column::RulesVersion).add(1);
     let counted = line_oa::Entity::update_many()
         .col_expr(line_oa::Column::RulesVersion, next)
@@ -109,24 +109,18 @@ pub async fn next_version(tx: &Tx, line_oa: LineOaId) -> Result<i64> {
 /// How often the rules of each LINE OA have changed. No rule of theirs changes until the transaction
 /// ends: what it queues is there when a disable or delete looks for work to cancel.
 pub async fn versions(tx: &Tx, line_oas: &[LineOaId]) -> Result<Vec<(LineOaId, i64)>> {
-    hold_rules(tx, line_oas, Hold::Share).await?;
+    tx.hold_names(&dialect::SHARE_NAMES, &names(line_oas)).await?;
     read_versions(tx, line_oas).await
 }
 
-/// Holds the rules of LINE OAs until the transaction ends: shared with others who read them, or alone
-/// for whoever changes them, deletes the LINE OA, or adds to it. Who comes first is served first: a
-/// change does not wait for a gap between those who read. (SQLite has one writer and needs no more.)
-pub async fn hold_rules(tx: &Tx, line_oas: &[LineOaId], hold: Hold) -> Result<()> {
-    if tx.engine() == Engine::Sqlite {
-        return Ok(());
-    }
-    let statement = match hold {
-        Hold::Share => &dialect::SHARE_RULES,
-        Hold::Change | Hold::Delete => &dialect::HOLD_RULES,
-    };
-    let names: Vec<_> = line_oas.iter().map(|id| format!("rules/{id}")).collect();
-    statement.run(&**tx, vec![dialect::rows(&names)?]).await?;
-    Ok(())
+/// Holds the rules of LINE OAs until the transaction ends, for whoever changes them or deletes a LINE
+/// OA. Who comes first is served first: a change does not wait for a gap between those who read.
+pub async fn hold_rules(tx: &Tx, line_oas: &[LineOaId]) -> Result<()> {
+    tx.hold_names(&dialect::HOLD_NAMES, &names(line_oas)).await
+}
+
+fn names(line_oas: &[LineOaId]) -> Vec<String> {
+    line_oas.iter().map(|id| format!("rules/{id}")).collect()
 }
 
 async fn read_versions(tx: &Tx, line_oas: &[LineOaId]) -> Result<Vec<(LineOaId, i64)>> {

@@ -9,7 +9,7 @@ pub(in crate::store) const SEE_USERS: Sql = Sql {
     sqlite: "INSERT INTO line_user (line_oa_id, user_id, organization_id, follow_state,
             attributes, created_at, updated_at)
         SELECT DISTINCT o.id, r.value ->> 'user_id', o.organization_id, 'unknown', '{}', $2, $2
-        FROM json_each($1) r JOIN line_oa o ON o.id = unhex(r.value ->> 'line_oa_id')
+        FROM jsonb_each($1) r JOIN line_oa o ON o.id = unhex(r.value ->> 'line_oa_id')
         WHERE true ON CONFLICT (line_oa_id, user_id) DO NOTHING",
     postgres: "WITH r AS (SELECT DISTINCT line_oa_id, user_id
             FROM json_to_recordset($1::json) AS r(line_oa_id uuid, user_id text)),
@@ -26,7 +26,7 @@ pub(in crate::store) const SEE_USERS: Sql = Sql {
 /// Users by their keys. `$1` rows {line_oa_id, user_id}.
 pub(in crate::store) const USERS_BY_IDS: Sql = Sql {
     sqlite:
-        "SELECT u.* FROM json_each($1) r CROSS JOIN line_user u
+        "SELECT u.* FROM jsonb_each($1) r CROSS JOIN line_user u
             ON u.line_oa_id = unhex(r.value ->> 'line_oa_id') AND u.user_id = r.value ->> 'user_id'",
     postgres: "SELECT u.* FROM json_to_recordset($1::json) AS r(line_oa_id uuid, user_id text)
         JOIN line_user u ON u.line_oa_id = r.line_oa_id AND u.user_id = r.user_id",
@@ -38,7 +38,7 @@ pub(in crate::store) const USERS_BY_IDS: Sql = Sql {
 pub(in crate::store) const ADD_MEMBERS: Sql = Sql {
     sqlite: "INSERT INTO audience_member (audience_id, user_id, line_oa_id, added_at)
         SELECT DISTINCT a.id, r.value ->> 'user_id', a.line_oa_id, $2
-        FROM json_each($1) r JOIN audience a ON a.id = unhex(r.value ->> 'audience_id')
+        FROM jsonb_each($1) r JOIN audience a ON a.id = unhex(r.value ->> 'audience_id')
             AND a.line_oa_id = unhex(r.value ->> 'line_oa_id')
         WHERE true ON CONFLICT (audience_id, user_id) DO NOTHING",
     postgres: "WITH r AS (SELECT DISTINCT audience_id, line_oa_id, user_id
@@ -56,7 +56,7 @@ pub(in crate::store) const ADD_MEMBERS: Sql = Sql {
 /// Takes users out of an audience. Answers how many were in it. `$1` audience, `$2` user ids.
 pub(in crate::store) const REMOVE_MEMBERS: Sql = Sql {
     sqlite: "DELETE FROM audience_member
-        WHERE audience_id = $1 AND user_id IN (SELECT value FROM json_each($2))",
+        WHERE audience_id = $1 AND user_id IN (SELECT value FROM jsonb_each($2))",
     postgres: "WITH held AS MATERIALIZED (SELECT user_id FROM audience_member
             WHERE audience_id = $1
                 AND user_id = ANY (ARRAY(SELECT json_array_elements_text($2::json)))

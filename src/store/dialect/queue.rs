@@ -32,7 +32,7 @@ pub(in crate::store) const CLAIM: Sql = Sql {
                 WHERE a.status = 'pending' AND a.lane = lanes.id AND a.execute_at <= $1
                 ORDER BY a.execute_at LIMIT $5)
             WHERE lanes.id IS NOT NULL
-                AND lanes.id NOT IN (SELECT unhex(value) FROM json_each($7))
+                AND lanes.id NOT IN (SELECT unhex(value) FROM jsonb_each($7))
             LIMIT $4)
         RETURNING *",
     postgres: "WITH RECURSIVE lanes(id) AS (
@@ -68,7 +68,7 @@ pub(in crate::store) const INSERT_DELIVERIES: Sql = Sql {
             unhex(r.value ->> 'backend_id'), o.application_id, unhex(r.value ->> 'backend_id'),
             unhex(r.value ->> 'lease_token'), r.value ->> 'lease_until',
             r.value ->> 'created_at', r.value ->> 'created_at'
-        FROM json_each($1) r
+        FROM jsonb_each($1) r
             JOIN trigger_occurrence o ON o.id = unhex(r.value ->> 'trigger_occurrence_id')",
     postgres: "INSERT INTO scheduled_action (id, action_type, action_config, execute_at,
             expires_at, status, trigger_id, trigger_occurrence_id, backend_id, application_id,
@@ -90,7 +90,7 @@ pub(in crate::store) const FINISH: Sql = Sql {
             execute_at = r.value ->> 'execute_at', executed_at = r.value ->> 'executed_at',
             retry_count = r.value ->> 'retry_count', last_error = r.value ->> 'last_error',
             lease_token = NULL, lease_until = NULL, updated_at = $2
-        FROM json_each($1) r
+        FROM jsonb_each($1) r
         WHERE scheduled_action.id = unhex(r.value ->> 'id') AND lease_token = unhex(r.value ->> 'lease_token')
         RETURNING id",
     postgres: "WITH r AS (SELECT * FROM json_to_recordset($1::json) AS r(id uuid,
@@ -151,7 +151,7 @@ pub(in crate::store) const CANCEL_ACTIONS: Sql = Sql {
     sqlite: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2, executed_at = $3,
             retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
             lease_token = NULL, updated_at = $3
-        WHERE trigger_occurrence_id IN (SELECT unhex(value) FROM json_each($1))
+        WHERE trigger_occurrence_id IN (SELECT unhex(value) FROM jsonb_each($1))
             AND status IN ('pending', 'processing')",
     postgres: "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
             WHERE trigger_occurrence_id
@@ -219,7 +219,7 @@ pub(in crate::store) const INSERT_LOGS: Sql = Sql {
             unhex(value ->> 'event_id'), unhex(value ->> 'application_id'),
             unhex(value ->> 'organization_id'), unhex(value ->> 'line_oa_id'),
             value ->> 'reason', value ->> 'held_until', value ->> 'created_date'
-        FROM json_each($1)",
+        FROM jsonb_each($1)",
     postgres: "INSERT INTO trigger_log (trigger_on, trigger_rule_id, audience_id, user_id,
             action_type, action_config, status, error_message, trigger_id,
             trigger_occurrence_id, scheduled_action_id, event_id, application_id,
@@ -249,7 +249,7 @@ pub(in crate::store) const LOG_ATTEMPTS: Sql = Sql {
             a.organization_id, a.line_oa_id, r.value ->> 'attempt',
             r.value ->> 'response_status', r.value ->> 'duration_ms', r.value ->> 'reason',
             r.value ->> 'platform_request_id', r.value ->> 'created_date'
-        FROM json_each($1) r
+        FROM jsonb_each($1) r
             JOIN scheduled_action a ON a.id = unhex(r.value ->> 'scheduled_action_id')",
     postgres: "INSERT INTO trigger_log (trigger_on, trigger_rule_id, user_id, action_type,
             action_config, status, error_message, trigger_id, trigger_occurrence_id, backend_id,

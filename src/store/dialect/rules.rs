@@ -11,7 +11,7 @@ pub(in crate::store) const INSERT_EVENTS: Sql = Sql {
             unhex(value ->> 'line_oa_id'), unhex(value ->> 'organization_id'),
             value ->> 'user_id', value ->> 'occurred_at', value -> 'payload',
             value ->> 'subject', value ->> 'origin', value ->> 'status', value ->> 'received_at'
-        FROM json_each($1) WHERE true
+        FROM jsonb_each($1) WHERE true
         ON CONFLICT (line_oa_id, event_id) DO NOTHING RETURNING id",
     postgres: "INSERT INTO event (id, event_id, event_type, line_oa_id, organization_id, user_id,
             occurred_at, payload, subject, origin, status, received_at)
@@ -35,7 +35,7 @@ pub(in crate::store) const PENDING_EVENTS: Sql = Sql {
 /// Those events about whose subject a later one is stored. `$1` rows {id, line_oa_id, subject,
 /// occurred_at}.
 pub(in crate::store) const STALE_EVENTS: Sql = Sql {
-    sqlite: "SELECT unhex(r.value ->> 'id') AS id FROM json_each($1) r WHERE EXISTS (
+    sqlite: "SELECT unhex(r.value ->> 'id') AS id FROM jsonb_each($1) r WHERE EXISTS (
             SELECT 1 FROM event e WHERE e.line_oa_id = unhex(r.value ->> 'line_oa_id')
                 AND e.subject = r.value ->> 'subject'
                 AND e.occurred_at > r.value ->> 'occurred_at')",
@@ -45,28 +45,20 @@ pub(in crate::store) const STALE_EVENTS: Sql = Sql {
             AND e.subject = r.subject AND e.occurred_at > r.occurred_at)",
 };
 
-/// Holds subjects until the transaction ends, in one order. PostgreSQL only. `$1` texts.
-pub(in crate::store) const HOLD_SUBJECTS: Sql = Sql {
-    sqlite: "SELECT $1",
-    postgres: "SELECT pg_advisory_xact_lock(held.k) FROM (
-            SELECT DISTINCT hashtextextended(x, 0) AS k
-            FROM json_array_elements_text($1::json) x ORDER BY k) held",
-};
-
-/// Shares the rules of LINE OAs until the transaction ends, in one order. PostgreSQL only, where a lock
+/// Holds what has these names until the transaction ends, in one order. PostgreSQL only, where a lock
 /// of this kind is given in the order of asking; locks of rows let those who share overtake those who
 /// change. `$1` texts.
-pub(in crate::store) const SHARE_RULES: Sql = Sql {
+pub(in crate::store) const HOLD_NAMES: Sql = Sql {
     sqlite: "SELECT $1",
-    postgres: "SELECT pg_advisory_xact_lock_shared(held.k) FROM (
+    postgres: "SELECT pg_advisory_xact_lock(held.k) FROM (
             SELECT DISTINCT hashtextextended(x, 0) AS k
             FROM json_array_elements_text($1::json) x ORDER BY k) held",
 };
 
-/// Holds the rules of LINE OAs alone. PostgreSQL only. `$1` texts.
-pub(in crate::store) const HOLD_RULES: Sql = Sql {
+/// [`HOLD_NAMES`], shared with others who share.
+pub(in crate::store) const SHARE_NAMES: Sql = Sql {
     sqlite: "SELECT $1",
-    postgres: "SELECT pg_advisory_xact_lock(held.k) FROM (
+    postgres: "SELECT pg_advisory_xact_lock_shared(held.k) FROM (
             SELECT DISTINCT hashtextextended(x, 0) AS k
             FROM json_array_elements_text($1::json) x ORDER BY k) held",
 };
@@ -75,7 +67,7 @@ pub(in crate::store) const HOLD_RULES: Sql = Sql {
 pub(in crate::store) const PROCESSED_EVENTS: Sql = Sql {
     sqlite: "UPDATE event SET status = r.value ->> 'status', matched = r.value ->> 'matched',
             error = r.value ->> 'error', processed_at = $2
-        FROM json_each($1) r WHERE event.id = unhex(r.value ->> 'id')",
+        FROM jsonb_each($1) r WHERE event.id = unhex(r.value ->> 'id')",
     postgres: "UPDATE event e SET status = r.status, matched = r.matched, error = r.error,
             processed_at = $2
         FROM json_to_recordset($1::json) AS r(id uuid, status text, matched int, error text)
@@ -94,15 +86,16 @@ pub(in crate::store) const PROCESSED_EVENTS: Sql = Sql {
 pub(in crate::store) const TAKE_RATE: Sql = Sql {
     sqlite: "INSERT INTO rule_user_state AS s
             (trigger_rule_id, user_id, last_fired_ms, taken_by, pause_ms)
-        SELECT unhex(r.value ->> 'trigger_rule_id'), r.value ->> 'user_id',
-            CASE WHEN waits.n IS NULL THEN $2 END,
-            CASE WHEN waits.n IS NULL THEN unhex(r.value ->> 'taken_by') END,
-            r.value ->> 'pause_ms'
-        FROM json_each($1) r LEFT JOIN (
-            SELECT w.key AS key, 1 AS n FROM json_each($1) w WHERE EXISTS (
-                SELECT 1 FROM scheduled_action a WHERE a.user_id = w.value ->> 'user_id'
-                    AND a.trigger_rule_id = unhex(w.value ->> 'trigger_rule_id')
-                    AND a.status IN ('pending', 'processing'))) waits ON waits.key = r.key
+        SELECT r.trigger_rule_id, r.user_id, CASE WHEN NOT r.waits THEN $2 END,
+            CASE WHEN NOT r.waits THEN r.taken_by END, r.pause_ms
+        FROM (SELECT j.*, EXISTS (
+                SELECT 1 FROM scheduled_action a WHERE a.user_id = j.user_id
+                    AND a.trigger_rule_id = j.trigger_rule_id
+                    AND a.status IN ('pending', 'processing')) AS waits
+            FROM (SELECT unhex(value ->> 'trigger_rule_id') AS trigger_rule_id,
+                    value ->> 'user_id' AS user_id, value ->> 'pause_ms' AS pause_ms,
+                    unhex(value ->> 'taken_by') AS taken_by
+                FROM jsonb_each($1)) j) r
         WHERE true
         ON CONFLICT (trigger_rule_id, user_id) DO UPDATE SET
             last_fired_ms = CASE WHEN excluded.taken_by IS NOT NULL AND (s.last_fired_ms IS NULL
@@ -149,7 +142,7 @@ pub(in crate::store) const INSERT_ACTIONS: Sql = Sql {
             unhex(value ->> 'organization_id'), unhex(value ->> 'line_oa_id'),
             unhex(value ->> 'lane'), value ->> 'dedupe', unhex(value ->> 'event_id'),
             value ->> 'subject', value ->> 'created_at', value ->> 'created_at'
-        FROM json_each($1) WHERE true
+        FROM jsonb_each($1) WHERE true
         ON CONFLICT (dedupe) WHERE dedupe IS NOT NULL DO NOTHING RETURNING id",
     postgres: "INSERT INTO scheduled_action (id, parent_id, trigger_rule_id, user_id, action_type,
             action_config, source_type, source_config, execute_at, expires_at, status,
@@ -173,7 +166,7 @@ pub(in crate::store) const INSERT_ACTIONS: Sql = Sql {
 pub(in crate::store) const ADDRESS_ACTIONS: Sql = Sql {
     sqlite: "UPDATE scheduled_action SET backend_id = unhex(r.value ->> 'backend_id'),
             lane = unhex(r.value ->> 'backend_id'), updated_at = $2
-        FROM json_each($1) r WHERE scheduled_action.id = unhex(r.value ->> 'id')",
+        FROM jsonb_each($1) r WHERE scheduled_action.id = unhex(r.value ->> 'id')",
     postgres: "UPDATE scheduled_action a SET backend_id = r.backend_id, lane = r.backend_id,
             updated_at = $2
         FROM json_to_recordset($1::json) AS r(id uuid, backend_id uuid) WHERE a.id = r.id",
@@ -190,7 +183,7 @@ pub(in crate::store) const COPY_ACTIONS: Sql = Sql {
             'pending', a.workflow_id, a.workflow_node_path, a.application_id,
             a.organization_id, a.line_oa_id, unhex(r.value ->> 'backend_id'),
             unhex(r.value ->> 'backend_id'), a.event_id, a.subject, $2, $2
-        FROM json_each($1) r JOIN scheduled_action a ON a.id = unhex(r.value ->> 'parent_id')",
+        FROM jsonb_each($1) r JOIN scheduled_action a ON a.id = unhex(r.value ->> 'parent_id')",
     postgres: "INSERT INTO scheduled_action (id, parent_id, trigger_rule_id, user_id, action_type,
             action_config, source_type, source_config, execute_at, expires_at, status,
             workflow_id, workflow_node_path, application_id, organization_id, line_oa_id,
@@ -225,7 +218,7 @@ pub(in crate::store) const SUPERSEDE_ACTIONS: Sql = Sql {
             retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
             lease_token = NULL, executed_at = $2, updated_at = $2
         WHERE status IN ('pending', 'processing') AND id IN (
-            SELECT a.id FROM json_each($1) r
+            SELECT a.id FROM jsonb_each($1) r
                 JOIN scheduled_action a ON a.line_oa_id = unhex(r.value ->> 'line_oa_id')
                     AND a.subject = r.value ->> 'subject'
                     AND a.status IN ('pending', 'processing')
@@ -259,7 +252,7 @@ pub(in crate::store) const DUE_RULES: Sql = Sql {
 pub(in crate::store) const MOVE_RULES: Sql = Sql {
     sqlite: "UPDATE trigger_rule SET evaluated_at = r.value ->> 'evaluated_at',
             next_fire_at = r.value ->> 'next_fire_at'
-        FROM json_each($1) r WHERE trigger_rule.id = unhex(r.value ->> 'id')",
+        FROM jsonb_each($1) r WHERE trigger_rule.id = unhex(r.value ->> 'id')",
     postgres: "UPDATE trigger_rule t SET evaluated_at = r.evaluated_at,
             next_fire_at = r.next_fire_at
         FROM json_to_recordset($1::json)

@@ -7,7 +7,7 @@ pub(in crate::store) const LATEST_OCCURRENCES: Sql = Sql {
     sqlite: "SELECT * FROM trigger_occurrence WHERE id IN (
         SELECT (SELECT o.id FROM trigger_occurrence o WHERE o.trigger_id = unhex(t.value)
                 ORDER BY o.scheduled_at DESC LIMIT 1)
-        FROM json_each($1) t)",
+        FROM jsonb_each($1) t)",
     postgres: "SELECT o.* FROM json_array_elements_text($1::json) t(id)
         CROSS JOIN LATERAL (
             SELECT * FROM trigger_occurrence WHERE trigger_id = t.id::uuid
@@ -26,7 +26,7 @@ pub(in crate::store) const DUE_TRIGGERS: Sql = Sql {
 pub(in crate::store) const MOVE_WINDOWS: Sql = Sql {
     sqlite: r#"UPDATE "trigger" SET
             evaluated_at = r.value ->> 'evaluated_at', next_fire_at = r.value ->> 'next_fire_at'
-        FROM json_each($1) r WHERE "trigger".id = unhex(r.value ->> 'id')"#,
+        FROM jsonb_each($1) r WHERE "trigger".id = unhex(r.value ->> 'id')"#,
     postgres: r#"UPDATE "trigger" t SET evaluated_at = r.evaluated_at, next_fire_at = r.next_fire_at
         FROM json_to_recordset($1::json)
             AS r(id uuid, evaluated_at timestamptz, next_fire_at timestamptz)
@@ -44,7 +44,7 @@ pub(in crate::store) const INSERT_OCCURRENCES: Sql = Sql {
             value ->> 'status', value ->> 'reason', value ->> 'occurrences',
             value ->> 'until_at', value -> 'payload', value ->> 'deliveries',
             value ->> 'fan_out_attempts', value ->> 'next_attempt_at', value ->> 'created_at', value ->> 'finished_at'
-        FROM json_each($1) WHERE true
+        FROM jsonb_each($1) WHERE true
         ON CONFLICT (trigger_id, scheduled_at) DO NOTHING RETURNING id",
     postgres: "INSERT INTO trigger_occurrence (id, trigger_id, application_id, scheduled_at,
             origin, status, reason, occurrences, until_at, payload, deliveries,
@@ -76,7 +76,7 @@ pub(in crate::store) const UPDATE_WAITING: Sql = Sql {
             fan_out_attempts = r.value ->> 'fan_out_attempts',
             next_attempt_at = r.value ->> 'next_attempt_at',
             finished_at = r.value ->> 'finished_at'
-        FROM json_each($1) r WHERE trigger_occurrence.id = unhex(r.value ->> 'id')",
+        FROM jsonb_each($1) r WHERE trigger_occurrence.id = unhex(r.value ->> 'id')",
     postgres: "UPDATE trigger_occurrence o SET status = r.status, reason = r.reason,
             deliveries = r.deliveries, fan_out_attempts = r.fan_out_attempts,
             next_attempt_at = r.next_attempt_at, finished_at = r.finished_at
@@ -108,7 +108,7 @@ pub(in crate::store) const SETTLE_OCCURRENCES: Sql = Sql {
             finished_at = CASE
                 WHEN delivered + failed + (r.value ->> 'delivered') + (r.value ->> 'failed')
                     >= deliveries THEN $2 END
-        FROM json_each($1) r
+        FROM jsonb_each($1) r
         WHERE trigger_occurrence.id = unhex(r.value ->> 'id') AND status = 'pending'
         RETURNING id, application_id, status, created_at, scheduled_at",
     postgres: "WITH r AS (

@@ -4,7 +4,10 @@ use serde_json::{Value, json};
 use trigger_manager::domain::event::EventStatus;
 use trigger_manager::domain::rule::{Frequency, TriggerRule};
 
+use trigger_manager::store::Engine;
+
 use super::place::{Place, line_oa, text, user};
+use crate::store_contract::world::execute;
 
 #[tokio::test]
 async fn a_matching_event_sends_the_message_and_says_so() {
@@ -152,4 +155,48 @@ async fn each_rule_that_matches_fires_and_each_by_its_own_rate() {
     let mut texts: Vec<_> = p.sent().into_iter().map(|(_, text)| text).collect();
     texts.sort();
     assert_eq!(texts, ["Hi", "Hi", "Once"]);
+}
+
+#[tokio::test]
+async fn an_event_that_can_not_be_evaluated_is_recorded_as_failed_and_the_others_go_on() {
+    let p = Place::new().await;
+    p.save(p.draft()).await;
+    let refused = user(7);
+    for statement in refusing(p.t.app.store.engine(), &refused) {
+        execute(&p.t.app.store, &statement).await;
+    }
+    let events: Vec<_> = (0..20).map(|number| p.form(number)).collect();
+    p.happens(&events).await;
+    let mut failures = 0;
+    while p.events().await.iter().any(|event| event.status == EventStatus::Pending) {
+        failures += usize::from(p.t.executor.take_events(p.t.app.now()).await.is_err());
+        assert!(failures < 100, "it is tried for ever");
+    }
+    p.t.run().await;
+    let events = p.events().await;
+    let failed: Vec<_> =
+        events.iter().filter(|event| event.status == EventStatus::Failed).collect();
+    assert_eq!(failed.len(), 1);
+    assert_eq!(failed[0].user_id.as_deref(), Some(refused.as_str()));
+    assert!(failed[0].error.is_some());
+    assert_eq!(p.sent().len(), 19);
+}
+
+/// Statements after which the database takes no work for `user`.
+fn refusing(engine: Engine, user: &str) -> Vec<String> {
+    match engine {
+        Engine::Sqlite => vec![format!(
+            "CREATE TRIGGER refusing BEFORE INSERT ON scheduled_action \
+             WHEN NEW.user_id = '{user}' BEGIN SELECT RAISE(ABORT, 'refused'); END"
+        )],
+        Engine::Postgres => vec![
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql \
+             AS 'BEGIN RAISE EXCEPTION ''refused''; END'"
+                .to_owned(),
+            format!(
+                "CREATE TRIGGER refusing BEFORE INSERT ON scheduled_action FOR EACH ROW \
+                 WHEN (NEW.user_id = '{user}') EXECUTE FUNCTION refuse()"
+            ),
+        ],
+    }
 }
