@@ -70,7 +70,7 @@ enum Configured {
         #[arg(long)]
         email: Option<String>,
     },
-    /// Change the zone of triggers that name none. Stop all processes first.
+    /// Change the zone of triggers and rules that name none. Stop all processes first.
     SetTimeZone {
         /// An IANA name such as Europe/Berlin.
         zone: String,
@@ -204,7 +204,7 @@ async fn set_time_zone(config: Config, zone: &str) -> Result<()> {
     let app: Arc<App> = serve::open(config).await?;
     let zone = Zone::parse(zone)?;
     app.set_server_zone(&Caller::system(), &zone).await?;
-    println!("Triggers without a zone of their own are now read in {}.", zone.name());
+    println!("Triggers and rules without a zone of their own are now read in {}.", zone.name());
     println!("Set cron.time_zone to it for every process, then start them.");
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! The first start, and what every start checks: that this process agrees with the others on the
 //! same database.
 
+use chrono::{DateTime, Utc};
+use sea_orm::ConnectionTrait;
 use secrecy::{ExposeSecret, SecretString};
 use uuid::Uuid;
 
@@ -8,13 +10,15 @@ use super::App;
 use super::access::require_administrator;
 use super::auth::is_personal_form;
 use super::change::change;
+use super::rule::timetable;
 use crate::domain::audit::{Caller, Change};
 use crate::domain::cron::Zone;
 use crate::domain::id::{PersonalAccessTokenId, UserId};
 use crate::domain::people::{PersonalAccessToken, User};
 use crate::error::{Error, Result};
 use crate::secrets::{TokenKind, generate_token, hash_token, token_prefix};
-use crate::store::{people, setting, trigger};
+use crate::store::rule::RuleWindow;
+use crate::store::{people, rule, setting, trigger};
 
 const ZONE: &str = "server.time_zone";
 const KEY_CHECK: &str = "secret_key.check";
@@ -69,8 +73,9 @@ impl App {
         let before = setting::get(&*tx, ZONE).await?;
         setting::set(&*tx, ZONE, zone.name(), now).await?;
         let triggers = trigger::restart_windows_without_zone(&*tx, now).await?;
+        let rules = restart_rules_without_zone(&*tx, now).await?;
         let before = before.map(|zone| serde_json::json!({ "timeZone": zone }));
-        let after = serde_json::json!({ "timeZone": zone.name(), "triggers": triggers });
+        let after = serde_json::json!({ "timeZone": zone.name(), "triggers": triggers, "triggerRules": rules });
         // A setting is known by its name and has no id.
         let entity = ("setting", Uuid::nil());
         let set = change("setting.set_time_zone", entity, before.as_ref(), Some(&after))?;
@@ -183,3 +188,19 @@ impl App {
 #[cfg(test)]
 #[path = "bootstrap_tests.rs"]
 mod tests;
+
+/// Starts the windows of time-based rules that name no zone at `now`, as those of triggers. Answers
+/// how many.
+async fn restart_rules_without_zone(
+    db: &impl ConnectionTrait,
+    now: DateTime<Utc>,
+) -> Result<usize> {
+    let rules = rule::scheduled(db).await?;
+    let here =
+        rules.iter().filter(|rule| timetable(rule).is_some_and(|table| table.zone.is_none()));
+    let windows: Vec<_> = here
+        .map(|rule| RuleWindow { rule_id: rule.id, evaluated_at: now, next_fire_at: Some(now) })
+        .collect();
+    rule::move_windows(db, &windows).await?;
+    Ok(windows.len())
+}

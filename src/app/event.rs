@@ -148,12 +148,14 @@ impl App {
         }
     }
 
+    /// A LINE OA that is deleted meanwhile leaves its events without rules; they go when their time is
+    /// up.
     async fn store_events(&self, caller: &Caller, events: Vec<Event>) -> Result<ReceivedEvents> {
         let now = self.now();
         let ids: Vec<_> = events.iter().map(|event| (event.id, event.event_id.clone())).collect();
         let (events, repeated) = first_of_each(events);
         let tx = self.store.begin().await?;
-        let stored = event::insert(&*tx, &events).await.map_err(gone)?;
+        let stored = event::insert(&*tx, &events).await?;
         if !stored.is_empty() {
             line::seen(&*tx, &users(&events, &stored), now).await?;
             let received = received(&caller.actor, &events, &stored, ids.len());
@@ -226,13 +228,5 @@ fn received(actor: &Actor, events: &[Event], stored: &HashSet<EventId>, sent: us
             "duplicates": sent - stored.len(),
             "types": types(events, stored),
         })),
-    }
-}
-
-/// A LINE OA that was deleted since it was looked up is one that is not there.
-fn gone(error: Error) -> Error {
-    match error {
-        Error::Conflict { .. } => Error::NotFound { what: LineOaId::WHAT },
-        other => other,
     }
 }

@@ -254,6 +254,12 @@ pub async fn list(
     page(db, select, By { column, id: Column::Id, direction: sort.1 }, request).await
 }
 
+/// The time-based rules that will be due at some time.
+pub async fn scheduled(db: &impl ConnectionTrait) -> Result<Vec<TriggerRule>> {
+    let rows = Entity::find().filter(Column::NextFireAt.is_not_null()).all(db).await?;
+    Ok(rows.into_iter().map(Into::into).collect())
+}
+
 /// The time-based rules that are due at `now`, earliest first, held until the transaction ends.
 pub async fn due(
     db: &impl ConnectionTrait,

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use chrono::Duration;
 use serde_json::json;
+use trigger_manager::domain::access::Scope;
+use trigger_manager::domain::cron::Zone;
 use trigger_manager::domain::cycle::CycleStatus;
-use trigger_manager::domain::id::AudienceId;
+use trigger_manager::domain::id::{AudienceId, TriggerRuleId};
 use trigger_manager::domain::rule::TriggerRule;
 
 use super::place::{Place, text};
@@ -157,4 +159,23 @@ async fn a_cycle_that_is_due_while_the_one_before_is_walked_is_logged_and_left_o
     assert_eq!((log.status.as_str(), log.reason.as_deref()), ("skipped", Some("still_walking")));
     p.t.run().await;
     assert_eq!(p.sent().len(), 1500);
+}
+
+#[tokio::test]
+async fn another_zone_of_the_server_starts_the_windows_of_rules_that_name_none() {
+    let p = Place::new().await;
+    let audience = p.audience(1).await;
+    let here = hourly(&p, audience.id).await;
+    let mut config = here.source_config.clone();
+    config["timeZone"] = "Europe/Berlin".into();
+    let there = TriggerRule { id: TriggerRuleId::new(), source_config: config, ..here.clone() };
+    let there = p.save(there).await;
+    p.t.advance(60);
+    let bangkok = Zone::parse("Asia/Bangkok").unwrap();
+    p.t.app.set_server_zone(&p.t.caller, &bangkok).await.unwrap();
+    let find = |id| p.t.app.trigger_rule(Scope::Everything, id);
+    let now = Some(p.t.app.now());
+    let moved = find(here.id).await.unwrap();
+    assert_eq!((moved.evaluated_at, moved.next_fire_at), (now, now));
+    assert_eq!(find(there.id).await.unwrap().next_fire_at, there.next_fire_at);
 }
