@@ -1,7 +1,7 @@
 //! What delivering costs, end to end, out of the box: the production driver on a real clock with
 //! default settings, against a receiver in a process of its own.
 //!
-//! `cargo bench --bench delivery -- [drain herd steady sparse idle]… [--engine sqlite|postgres|both]
+//! `cargo bench --bench delivery -- [drain herd steady sparse idle api events]… [--engine sqlite|postgres|both]
 //! [--rounds N] [--json FILE]`; without a scenario all run. PostgreSQL is the one that
 //! `PFY_BENCH_POSTGRES_URL` names, or a throw-away one with fsync on. Of several rounds the
 //! median of each figure is shown.
@@ -13,6 +13,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "measures real time")]
 
+mod api;
 mod bare;
 mod measure;
 mod place;
@@ -67,6 +68,8 @@ enum Scenario {
     Sparse,
     /// Nothing due among 1,000,000 triggers.
     Idle,
+    /// A list of 50 rows and a mutation, over the API.
+    Api,
     /// Events that meet 3 of 1,000 and of 10,000 rules, the matcher alone, and a cycle.
     Events,
 }
@@ -165,6 +168,7 @@ async fn measure(source: &place::Source, scenario: Scenario) -> Result<Vec<Line>
         Scenario::Steady => scenarios::steady(source).await,
         Scenario::Sparse => scenarios::sparse(source).await,
         Scenario::Idle => scenarios::idle(source).await,
+        Scenario::Api => api::api(source).await,
         Scenario::Events => rules::events(source).await,
     }
 }

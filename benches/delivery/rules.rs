@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use chrono::Utc;
 use secrecy::SecretString;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use trigger_manager::app::App;
 use trigger_manager::app::CreateLineOa;
 use trigger_manager::domain::access::Actor;
@@ -61,16 +62,34 @@ async fn events_among(source: &Source, rules: usize) -> Result<Figures> {
     executor.take_events(app.now()).await?;
     let events: Vec<_> = (0..EVENTS).map(|number| form(&line_oa, number)).collect();
     let meter = Meter::start(&[&app.store]).await?;
-    for batch in events.chunks(STORED_AT_ONCE) {
-        store(&app, batch).await?;
-        while executor.take_events(app.now()).await?.events > 0 {}
+    let (tell, mut stored) = mpsc::unbounded_channel();
+    let storing = tokio::spawn(store_all(app.clone(), events, tell));
+    let mut more = true;
+    while more {
+        if executor.take_events(app.now()).await?.events == 0 {
+            more = stored.recv().await.is_some();
+        }
     }
+    storing.await??;
     let figures = meter.stop(EVENTS).await?;
     let queued = number(&app.store, "SELECT count(*) AS n FROM scheduled_action").await?;
     ensure!(usize::try_from(queued)? == (EVENTS + 1) * 3, "{queued} actions were queued");
     app.store.clone().close().await?;
     place.remove().await?;
     Ok(figures)
+}
+
+/// As APIs do while executors evaluate.
+async fn store_all(
+    app: Arc<App>,
+    events: Vec<Event>,
+    tell: mpsc::UnboundedSender<()>,
+) -> Result<()> {
+    for batch in events.chunks(STORED_AT_ONCE) {
+        store(&app, batch).await?;
+        tell.send(())?;
+    }
+    Ok(())
 }
 
 async fn store(app: &App, events: &[Event]) -> Result<()> {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
-use super::firing::{Candidate, Fate, SubjectState};
+use super::firing::{By, Candidate, Fate, SubjectState};
 use super::{BATCH, Executor};
 use crate::domain::access::Scope;
 use crate::domain::cycle::{Cycle, CycleStatus};
@@ -131,7 +131,7 @@ impl Executor {
         let users: HashMap<_, _> = users.into_iter().map(|u| (u.user_id.clone(), u)).collect();
         let done = (members.len() as u64) < WALK;
         let tick = self.tick(cycle)?;
-        let candidates = members
+        let candidates: Vec<_> = members
             .into_iter()
             .map(|member| {
                 let event = due_event(cycle, &member);
@@ -141,7 +141,7 @@ impl Executor {
                 candidate(&compiled, cycle, member, outcome)
             })
             .collect();
-        let fates = self.fire(tx, candidates, now).await?;
+        let fates = self.fire(tx, &candidates, now).await?;
         let failed = fates.iter().filter(|fate| **fate == Fate::Failed).count();
         cycle.processed_users += i32::try_from(fates.len()).unwrap_or(i32::MAX);
         cycle.failed_users += i32::try_from(failed).unwrap_or(i32::MAX);
@@ -210,9 +210,7 @@ fn candidate(
     Candidate {
         rule: rule.clone(),
         user_id: Some(user_id),
-        event_id: None,
-        audience_id: Some(cycle.audience_id),
-        by: cycle.id.0,
+        by: By::Cycle(cycle.id, cycle.audience_id),
         subject: SubjectState::Free,
         outcome,
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use chrono::{DateTime, Utc};
 
-use super::firing::{Candidate, Fate, SubjectState};
+use super::firing::{By, Candidate, Fate, SubjectState};
 use super::{BATCH, Executor, whole};
 use crate::domain::event::Event;
 use crate::domain::id::{EventId, LineOaId};
@@ -89,12 +89,11 @@ impl Executor {
         }
         let (met, mut processed) = read(&events);
         let candidates = self.meet(&tx, &met, now).await?;
-        let by: Vec<_> = candidates.iter().map(|candidate| candidate.event_id).collect();
-        let fates = self.fire(&tx, candidates, now).await?;
+        let fates = self.fire(&tx, &candidates, now).await?;
         let mut matched = HashMap::<EventId, i32>::new();
-        for (event, fate) in by.iter().zip(&fates) {
-            if let (Some(event), Fate::Queued) = (event, fate) {
-                *matched.entry(*event).or_default() += 1;
+        for (candidate, fate) in candidates.iter().zip(&fates) {
+            if let (Some(event), Fate::Queued) = (candidate.by.event_id(), fate) {
+                *matched.entry(event).or_default() += 1;
             }
         }
         processed.extend(met.iter().map(|met| Processed {
@@ -154,9 +153,7 @@ impl Executor {
                     outcome: evaluate(&rule, &occasion).outcome,
                     rule,
                     user_id: event.user_id.clone(),
-                    event_id: Some(event.id),
-                    audience_id: None,
-                    by: event.id.0,
+                    by: By::Event(event.id),
                     subject,
                 });
             }

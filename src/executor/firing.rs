@@ -9,32 +9,59 @@ use chrono::{DateTime, Duration, Utc};
 use uuid::Uuid;
 
 use super::Executor;
-use crate::domain::delivery::ActionStatus;
 use crate::domain::id::{
-    ApplicationId, AudienceId, EventId, ScheduledActionId, TriggerRuleId, WorkflowId,
+    ApplicationId, AudienceId, CycleId, EventId, ScheduledActionId, TriggerRuleId, WorkflowId,
 };
 use crate::domain::line::CALL_BUDGET;
 use crate::domain::rule::TriggerRule;
 use crate::domain::rule::facts::instant;
 use crate::domain::rule::rate::{self, Limit, Rate};
-use crate::domain::scheduled_action::{ActionConfig, Cause, Concern, ScheduledAction};
 use crate::error::Result;
 use crate::rules::{CompiledRule, Firing, Outcome};
+use crate::store::firing::{self, NewFiring};
 use crate::store::log::{NewLog, insert_logs};
 use crate::store::rule::{Ask, Taken, take};
-use crate::store::{Tx, scheduled_action, workflow};
+use crate::store::{Tx, workflow};
 
 /// A rule that met an event, or a user of a cycle.
 pub(super) struct Candidate {
     pub rule: Arc<CompiledRule>,
     pub user_id: Option<String>,
-    pub event_id: Option<EventId>,
-    pub audience_id: Option<AudienceId>,
-    /// Of the event or the cycle: who takes the right to fire.
-    pub by: Uuid,
+    pub by: By,
     /// What the event is about has changed since, or this one stands in another's place.
     pub subject: SubjectState,
     pub outcome: Outcome,
+}
+
+/// What a candidate answers. It takes the right to fire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    Event(EventId),
+    /// The walk of an audience.
+    Cycle(CycleId, AudienceId),
+}
+
+impl By {
+    fn id(self) -> Uuid {
+        match self {
+            Self::Event(id) => id.0,
+            Self::Cycle(id, _) => id.0,
+        }
+    }
+
+    pub(super) fn event_id(self) -> Option<EventId> {
+        match self {
+            Self::Event(id) => Some(id),
+            Self::Cycle(..) => None,
+        }
+    }
+
+    fn walk(self) -> Option<(CycleId, AudienceId)> {
+        match self {
+            Self::Event(_) => None,
+            Self::Cycle(id, audience) => Some((id, audience)),
+        }
+    }
 }
 
 /// How an event stands to others about the same subject.
@@ -64,6 +91,23 @@ impl Candidate {
         (self.rule.rule.id, self.user_id.clone().unwrap_or_default())
     }
 
+    /// What a row of the log says of it in any case.
+    fn log(&self, now: DateTime<Utc>) -> NewLog<'_> {
+        let rule = &self.rule.rule;
+        NewLog {
+            trigger_on: &rule.source_type,
+            trigger_rule_id: Some(rule.id.0),
+            audience_id: self.by.walk().map(|(_, audience)| audience.0),
+            user_id: self.user_id.as_deref(),
+            action_type: Some(&rule.action_type),
+            event_id: Some(self.by.id()),
+            organization_id: Some(rule.organization_id.0),
+            line_oa_id: Some(rule.line_oa_id.0),
+            created_date: now,
+            ..NewLog::default()
+        }
+    }
+
     /// The workflow whose application it calls.
     fn resumes(&self) -> Option<WorkflowId> {
         let parts = self.rule.parts().ok()?;
@@ -79,7 +123,7 @@ impl Candidate {
         }
         let (rule_id, user_id) = self.pair();
         let pause_ms = rule.pause().map(|pause| pause.num_milliseconds());
-        Some(Ask { rule_id, user_id, pause_ms, by: self.by })
+        Some(Ask { rule_id, user_id, pause_ms, by: self.by.id() })
     }
 }
 
@@ -93,6 +137,16 @@ struct Held {
 impl Held {
     fn new(reason: &'static str, message: impl Into<String>) -> Self {
         Self { reason, message: message.into(), until: None }
+    }
+
+    fn log<'a>(&'a self, candidate: &'a Candidate, now: DateTime<Utc>) -> NewLog<'a> {
+        NewLog {
+            status: "held_back",
+            reason: Some(self.reason),
+            error_message: Some(&self.message),
+            held_until: self.until,
+            ..candidate.log(now)
+        }
     }
 }
 
@@ -133,51 +187,58 @@ fn held_back(rule: &TriggerRule, by: Limit, until: Option<DateTime<Utc>>) -> Str
 }
 
 impl Executor {
-    /// Queues what may fire and logs what came of each candidate, in `tx`.
+    /// Queues what may fire and logs what came of each candidate, in `tx`. The candidates answer
+    /// events, or one cycle.
     pub(super) async fn fire(
         &self,
         tx: &Tx,
-        candidates: Vec<Candidate>,
+        candidates: &[Candidate],
         now: DateTime<Utc>,
     ) -> Result<Vec<Fate>> {
-        let taken = ask(tx, &candidates, now).await?;
-        let applications = applications(tx, &candidates).await?;
-        let (mut fates, mut actions) = (Vec::with_capacity(candidates.len()), Vec::new());
-        let (mut used, mut ends) = (HashSet::new(), Vec::with_capacity(candidates.len()));
-        for candidate in &candidates {
-            let end = match &candidate.outcome {
+        let taken = ask(tx, candidates, now).await?;
+        let applications = applications(tx, candidates).await?;
+        let mut used = HashSet::new();
+        let ends: Vec<_> = candidates
+            .iter()
+            .map(|candidate| match &candidate.outcome {
                 Outcome::Ready(firing) => match admit(candidate, &taken, &mut used, now) {
                     Some(held) => End::Held(held),
-                    None => self.queue(candidate, firing, &applications, now),
+                    None => self.queue(candidate, firing, &applications),
                 },
                 Outcome::HeldBack { gate, reason } => {
                     End::Held(Held::new(gate.reason(), reason.clone()))
                 }
                 Outcome::Failed { reason, message } => End::Failed(reason, message.clone()),
-            };
+            })
+            .collect();
+        let (mut fates, mut firings, mut logs) = (Vec::new(), Vec::new(), Vec::new());
+        for (candidate, end) in candidates.iter().zip(&ends) {
             fates.push(end.fate());
-            ends.push(end);
-        }
-        for end in &ends {
-            if let End::Queued(action) = end {
-                actions.push(((**action).clone(), None));
+            match end {
+                End::Queued(firing) => firings.push(firing.clone()),
+                End::Held(held) if !self.is_logged(held) => {}
+                End::Held(held) => logs.push(held.log(candidate, now)),
+                End::Failed(reason, message) => logs.push(NewLog {
+                    status: "failed",
+                    reason: Some(reason),
+                    error_message: Some(message),
+                    action_config: Some(Cow::Borrowed(&candidate.rule.rule.action_config)),
+                    ..candidate.log(now)
+                }),
             }
         }
-        scheduled_action::insert(&**tx, &actions).await?;
-        let logs = candidates.iter().zip(&ends).filter(|(_, end)| self.is_logged(end));
-        let logs: Vec<_> = logs.map(|(candidate, end)| log(candidate, end, now)).collect();
+        let walk = candidates.first().and_then(|candidate| candidate.by.walk());
+        firing::queue(&**tx, &firings, walk, now).await?;
         insert_logs(&**tx, &logs).await?;
         Ok(fates)
     }
 
-    fn queue(
+    fn queue<'a>(
         &self,
-        candidate: &Candidate,
-        firing: &Firing,
+        candidate: &'a Candidate,
+        firing: &'a Firing,
         workflows: &HashMap<WorkflowId, ApplicationId>,
-        now: DateTime<Utc>,
-    ) -> End {
-        let rule = &candidate.rule.rule;
+    ) -> End<'a> {
         let application = match (firing.application_id, candidate.resumes()) {
             (Some(application), _) => Some(application),
             (None, None) => None,
@@ -191,40 +252,17 @@ impl Executor {
         };
         let budget = self.budget(application.is_none());
         let ends_at = firing.execute_at.checked_add_signed(budget).unwrap_or(firing.execute_at);
-        let action = ScheduledAction {
+        End::Queued(NewFiring {
             id: ScheduledActionId::new(),
-            parent_id: None,
-            action_type: rule.action_type.clone(),
-            config: ActionConfig::Rendered(firing.action_config.clone()),
-            cause: Cause {
-                trigger_rule_id: Some(rule.id),
-                source_type: Some(rule.source_type.clone()),
-                source_config: Some(rule.source_config.clone()),
-                event_id: candidate.event_id,
-                subject: firing.subject.clone(),
-                workflow_id: rule.workflow_id,
-                workflow_node_path: rule.workflow_node_path.clone(),
-                ..Cause::default()
-            },
-            concern: Concern {
-                organization_id: Some(rule.organization_id),
-                line_oa_id: Some(rule.line_oa_id),
-                user_id: candidate.user_id.clone(),
-                application_id: application,
-                backend_id: None,
-            },
-            lane: application.map_or(rule.line_oa_id.0, |application| application.0),
-            status: ActionStatus::Pending,
-            retry_count: 0,
-            attempts_before: 0,
+            trigger_rule_id: candidate.rule.rule.id,
+            user_id: candidate.user_id.as_deref(),
+            action_config: &firing.action_config,
             execute_at: firing.execute_at,
-            expires_at: Some(firing.expires_at.map_or(ends_at, |end| end.min(ends_at))),
-            executed_at: None,
-            last_error: None,
-            created_at: now,
-            updated_at: now,
-        };
-        End::Queued(Box::new(action))
+            expires_at: firing.expires_at.map_or(ends_at, |end| end.min(ends_at)),
+            application_id: application,
+            event_id: candidate.by.event_id(),
+            subject: firing.subject.as_deref(),
+        })
     }
 
     /// How long something is tried after it is due.
@@ -233,25 +271,20 @@ impl Executor {
         if by_line { age.min(CALL_BUDGET) } else { age }
     }
 
-    /// Whether an evaluation leaves a row: those that did not match may be switched off.
-    fn is_logged(&self, end: &End) -> bool {
-        match end {
-            End::Held(held) if matches!(held.reason, "source" | "condition") => {
-                self.app.config.rules.log_unmatched
-            }
-            _ => true,
-        }
+    /// Whether it leaves a row: evaluations that did not match may be switched off.
+    fn is_logged(&self, held: &Held) -> bool {
+        !matches!(held.reason, "source" | "condition") || self.app.config.rules.log_unmatched
     }
 }
 
 /// What a candidate came to.
-enum End {
-    Queued(Box<ScheduledAction>),
+enum End<'a> {
+    Queued(NewFiring<'a>),
     Held(Held),
     Failed(&'static str, String),
 }
 
-impl End {
+impl End<'_> {
     fn fate(&self) -> Fate {
         match self {
             Self::Queued(_) => Fate::Queued,
@@ -292,43 +325,4 @@ async fn applications(
     let everything = crate::domain::access::Scope::Everything;
     let found = workflow::find_all(&**tx, everything, &ids).await?;
     Ok(found.into_iter().map(|found| (found.id, found.application_id)).collect())
-}
-
-fn log<'a>(candidate: &'a Candidate, end: &'a End, now: DateTime<Utc>) -> NewLog<'a> {
-    let rule = &candidate.rule.rule;
-    let mut log = NewLog {
-        trigger_on: &rule.source_type,
-        trigger_rule_id: Some(rule.id.0),
-        audience_id: candidate.audience_id.map(|id| id.0),
-        user_id: candidate.user_id.as_deref(),
-        action_type: Some(&rule.action_type),
-        event_id: Some(candidate.by),
-        organization_id: Some(rule.organization_id.0),
-        line_oa_id: Some(rule.line_oa_id.0),
-        created_date: now,
-        ..NewLog::default()
-    };
-    match end {
-        End::Queued(action) => {
-            log.status = "queued";
-            log.scheduled_action_id = Some(action.id.0);
-            log.application_id = action.concern.application_id.map(|id| id.0);
-            if let ActionConfig::Rendered(config) = &action.config {
-                log.action_config = Some(Cow::Borrowed(config));
-            }
-        }
-        End::Held(held) => {
-            log.status = "held_back";
-            log.reason = Some(held.reason);
-            log.error_message = Some(&held.message);
-            log.held_until = held.until;
-        }
-        End::Failed(reason, message) => {
-            log.status = "failed";
-            log.reason = Some(reason);
-            log.error_message = Some(message);
-            log.action_config = Some(Cow::Borrowed(&rule.action_config));
-        }
-    }
-    log
 }

@@ -22,6 +22,7 @@ mod entity;
 mod error;
 pub mod event;
 pub mod executor;
+pub mod firing;
 pub mod line;
 mod listen;
 pub mod log;

@@ -302,7 +302,6 @@ fn nothing_unwraps_outside_tests() {
 
 /// Files that may be long, each with its reason.
 const LONG: &[(&str, usize, &str)] = &[
-    ("src/store/application.rs", 650, "four nouns that live and die together, a row type each"),
     ("src/store/executor.rs", 650, "one transaction's steps, each with the rows that it writes"),
     ("src/store/people.rs", 500, "four small nouns"),
 ];

@@ -16,6 +16,7 @@ use super::event::Event;
 use super::line_oa::LineOa;
 use super::line_user::LineUser;
 use super::loaders::{Loaders, NameOf};
+use super::rule::TriggerRule;
 use super::scheduled_action::ScheduledAction;
 use super::scheduled_trigger_execution::ScheduledTriggerExecution;
 use super::workflow::Workflow;
@@ -74,6 +75,11 @@ pub(super) async fn execution(
     id: Option<CycleId>,
 ) -> Link<ScheduledTriggerExecution> {
     load(ctx, id, ScheduledTriggerExecution).await
+}
+
+/// The rule, also when it was deleted since; none for machine users.
+pub(super) async fn rule(ctx: &Context<'_>, id: Option<TriggerRuleId>) -> Link<TriggerRule> {
+    load(ctx, id, TriggerRule).await
 }
 
 /// The rule's name, also when the rule was deleted since; none for machine users.

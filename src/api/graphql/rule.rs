@@ -9,7 +9,15 @@ use super::context::{Paging, app, caller, page, scope};
 use super::error::{Fault, nullable};
 use super::line_oa::LineOa;
 use super::rule_input::{CreateTriggerRuleInput, UpdateTriggerRuleInput};
+use super::scheduled_action::{
+    ScheduledAction, ScheduledActionFilter, ScheduledActionOrder, read_scheduled_actions,
+};
+use super::scheduled_trigger_execution::{
+    ScheduledTriggerExecution, ScheduledTriggerExecutionFilter, ScheduledTriggerExecutionOrder,
+    read_executions,
+};
 use super::time::DateTime;
+use super::trigger_log::{TriggerLog, TriggerLogFilter, TriggerLogOrder, read_trigger_logs};
 use super::workflow::Workflow;
 use crate::app::{TriggerRuleFilter as Filter, TriggerRuleSort, timetable};
 use crate::domain::id::{LineOaId, TriggerRuleId, WorkflowId};
@@ -110,6 +118,55 @@ impl TriggerRule {
     /// Of a rule by the schedule: when it is due next; none while disabled.
     async fn next_fire_at(&self) -> Option<DateTime> {
         self.0.next_fire_at.map(Into::into)
+    }
+
+    /// What the trigger log says of the rule, the latest row first unless ordered otherwise: what was
+    /// evaluated, with the reason, and the attempts.
+    async fn logs(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Only these.")] filter: Option<TriggerLogFilter>,
+        #[graphql(desc = "Their order.")] order: Option<TriggerLogOrder>,
+        #[graphql(desc = "How many from the start, 1 to 200; 50 unless given.")] first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "How many from the end, 1 to 200.")] last: Option<i32>,
+        #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
+    ) -> Result<Connection<TriggerLog>> {
+        let mut filter = filter.unwrap_or_default();
+        filter.trigger_rule_id = Some(self.0.id.to_string().into());
+        read_trigger_logs(ctx, filter, order, (first, after, last, before)).await
+    }
+
+    /// What the rule has queued, the latest first unless ordered otherwise.
+    async fn scheduled_actions(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Only these.")] filter: Option<ScheduledActionFilter>,
+        #[graphql(desc = "Their order.")] order: Option<ScheduledActionOrder>,
+        #[graphql(desc = "How many from the start, 1 to 200; 50 unless given.")] first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "How many from the end, 1 to 200.")] last: Option<i32>,
+        #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
+    ) -> Result<Connection<ScheduledAction>> {
+        let mut filter = filter.unwrap_or_default();
+        filter.trigger_rule_id = Some(self.0.id.to_string().into());
+        read_scheduled_actions(ctx, filter, order, (first, after, last, before)).await
+    }
+
+    /// Of a rule by the schedule: its cycles, the latest due time first unless ordered otherwise.
+    async fn executions(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Only these.")] filter: Option<ScheduledTriggerExecutionFilter>,
+        #[graphql(desc = "Their order.")] order: Option<ScheduledTriggerExecutionOrder>,
+        #[graphql(desc = "How many from the start, 1 to 200; 50 unless given.")] first: Option<i32>,
+        #[graphql(desc = "Only what follows this cursor.")] after: Option<String>,
+        #[graphql(desc = "How many from the end, 1 to 200.")] last: Option<i32>,
+        #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
+    ) -> Result<Connection<ScheduledTriggerExecution>> {
+        let mut filter = filter.unwrap_or_default();
+        filter.trigger_rule_id = Some(self.0.id.to_string().into());
+        read_executions(ctx, filter, order, (first, after, last, before)).await
     }
 
     /// When it was made.

@@ -14,6 +14,7 @@ use super::line_oa::LineOa;
 use super::line_user::LineUser;
 use super::links::{self, Link};
 use super::loaders::{AttemptsOf, CopiesOf};
+use super::rule::TriggerRule;
 use super::time::DateTime;
 use super::trigger_log::{TriggerLog, TriggerLogFilter, TriggerLogOrder, read_trigger_logs};
 use super::workflow::Workflow;
@@ -66,6 +67,12 @@ impl ScheduledAction {
     /// service queued.
     async fn trigger_rule_id(&self) -> Option<ID> {
         self.0.cause.trigger_rule_id.map(|id| id.to_string().into())
+    }
+
+    /// The rule as it is now, also when it was deleted since; none when its LINE OA was, and for
+    /// machine users.
+    async fn trigger_rule(&self, ctx: &Context<'_>) -> Link<TriggerRule> {
+        links::rule(ctx, self.0.cause.trigger_rule_id).await
     }
 
     /// The rule's name now, also when the rule was deleted since; none when its LINE OA was, and for

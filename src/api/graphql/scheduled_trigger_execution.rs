@@ -8,6 +8,7 @@ use super::context::{Paging, app, distinct, page, scope};
 use super::error::{Fault, nullable};
 use super::line_oa::LineOa;
 use super::links::{self, Link};
+use super::rule::TriggerRule;
 use super::time::DateTime;
 use super::trigger_log::{TriggerLog, TriggerLogFilter, TriggerLogOrder, read_trigger_logs};
 use crate::app::CycleFilter as Filter;
@@ -31,6 +32,12 @@ impl ScheduledTriggerExecution {
     /// The rule's id, also when the rule was deleted since.
     async fn trigger_rule_id(&self) -> ID {
         self.0.trigger_rule_id.to_string().into()
+    }
+
+    /// The rule as it is now, also when it was deleted since; none when its LINE OA was, and for
+    /// machine users.
+    async fn trigger_rule(&self, ctx: &Context<'_>) -> Link<TriggerRule> {
+        links::rule(ctx, Some(self.0.trigger_rule_id)).await
     }
 
     /// The rule's name now, also when the rule was deleted since; none when its LINE OA was, and for

@@ -12,6 +12,7 @@ use super::event::Event;
 use super::line_oa::LineOa;
 use super::line_user::LineUser;
 use super::links::{self, Link};
+use super::rule::TriggerRule;
 use super::scheduled_action::ScheduledAction;
 use super::scheduled_trigger_execution::ScheduledTriggerExecution;
 use super::time::DateTime;
@@ -52,6 +53,12 @@ impl TriggerLog {
     /// service queued.
     async fn trigger_rule_id(&self) -> Option<ID> {
         self.0.trigger_rule_id.map(|id| id.to_string().into())
+    }
+
+    /// The rule as it is now, also when it was deleted since; none when its LINE OA was, and for
+    /// machine users.
+    async fn trigger_rule(&self, ctx: &Context<'_>) -> Link<TriggerRule> {
+        links::rule(ctx, self.0.trigger_rule_id).await
     }
 
     /// The rule's name now, also when the rule was deleted since; none when its LINE OA was, and for

@@ -162,6 +162,55 @@ pub(in crate::store) const INSERT_ACTIONS: Sql = Sql {
         ON CONFLICT (dedupe) WHERE dedupe IS NOT NULL DO NOTHING RETURNING id",
 };
 
+/// Queues the firings of rules as they stand, which the transaction holds. `$1` rows {id,
+/// trigger_rule_id, user_id, action_config, execute_at, expires_at, application_id, event_id,
+/// subject}, `$2` now.
+pub(in crate::store) const QUEUE_FIRINGS: Sql = Sql {
+    sqlite: "INSERT INTO scheduled_action (id, trigger_rule_id, user_id, action_type,
+            action_config, source_type, source_config, execute_at, expires_at, status,
+            workflow_id, workflow_node_path, application_id, organization_id, line_oa_id, lane,
+            event_id, subject, created_at, updated_at)
+        SELECT unhex(r.value ->> 'id'), t.id, r.value ->> 'user_id', t.action_type,
+            r.value -> 'action_config', t.source_type, t.source_config, r.value ->> 'execute_at',
+            r.value ->> 'expires_at', 'pending', t.workflow_id, t.workflow_node_path,
+            unhex(r.value ->> 'application_id'), t.organization_id, t.line_oa_id,
+            coalesce(unhex(r.value ->> 'application_id'), t.line_oa_id),
+            unhex(r.value ->> 'event_id'), r.value ->> 'subject', $2, $2
+        FROM jsonb_each($1) r
+            JOIN trigger_rule t ON t.id = unhex(r.value ->> 'trigger_rule_id')",
+    postgres: "INSERT INTO scheduled_action (id, trigger_rule_id, user_id, action_type,
+            action_config, source_type, source_config, execute_at, expires_at, status,
+            workflow_id, workflow_node_path, application_id, organization_id, line_oa_id, lane,
+            event_id, subject, created_at, updated_at)
+        SELECT r.id, t.id, r.user_id, t.action_type, r.action_config, t.source_type,
+            t.source_config, r.execute_at, r.expires_at, 'pending', t.workflow_id,
+            t.workflow_node_path, r.application_id, t.organization_id, t.line_oa_id,
+            coalesce(r.application_id, t.line_oa_id), r.event_id, r.subject, $2, $2
+        FROM json_to_recordset($1::json) AS r(id uuid, trigger_rule_id uuid, user_id text,
+                action_config jsonb, execute_at timestamptz, expires_at timestamptz,
+                application_id uuid, event_id uuid, subject text)
+            JOIN trigger_rule t ON t.id = r.trigger_rule_id",
+};
+
+/// Writes that work was queued into the trigger log, as the work says. `$1` ids; `$2` the audience
+/// that was walked and `$3` the walk's cycle, null when events were evaluated; `$4` now.
+pub(in crate::store) const LOG_QUEUED: Sql = Sql {
+    sqlite: "INSERT INTO trigger_log (trigger_on, trigger_rule_id, audience_id, user_id,
+            action_type, action_config, status, scheduled_action_id, event_id, application_id,
+            organization_id, line_oa_id, created_date)
+        SELECT a.source_type, a.trigger_rule_id, $2, a.user_id, a.action_type, a.action_config,
+            'queued', a.id, coalesce(a.event_id, $3), a.application_id, a.organization_id,
+            a.line_oa_id, $4
+        FROM json_each($1) r JOIN scheduled_action a ON a.id = unhex(r.value)",
+    postgres: "INSERT INTO trigger_log (trigger_on, trigger_rule_id, audience_id, user_id,
+            action_type, action_config, status, scheduled_action_id, event_id, application_id,
+            organization_id, line_oa_id, created_date)
+        SELECT a.source_type, a.trigger_rule_id, $2, a.user_id, a.action_type, a.action_config,
+            'queued', a.id, coalesce(a.event_id, $3), a.application_id, a.organization_id,
+            a.line_oa_id, $4
+        FROM json_array_elements_text($1::json) x JOIN scheduled_action a ON a.id = x::uuid",
+};
+
 /// Gives calls their first backend. `$1` rows {id, backend_id}, `$2` now.
 pub(in crate::store) const ADDRESS_ACTIONS: Sql = Sql {
     sqlite: "UPDATE scheduled_action SET backend_id = unhex(r.value ->> 'backend_id'),

@@ -14,7 +14,10 @@ async fn ask(served: &Served, query: &str, variables: Value) -> Value {
     served.client(Role::Member).data(query, variables).await
 }
 
-const LINKS: &str = "query($event: ID!, $execution: ID!, $action: ID!) {
+const LINKS: &str = "query($event: ID!, $execution: ID!, $action: ID!, $rule: ID!) {
+    triggerRule(id: $rule) {
+        name logs { totalCount } executions { totalCount nodes { triggerRule { name } } }
+        scheduledActions(filter: { statuses: [PENDING] }) { nodes { triggerRule { id } } } }
     event(id: $event) {
         id eventId type userId payload origin status matched processedAt
         lineOa { id } user { userId } scheduledActions { totalCount } logs { totalCount } }
@@ -22,12 +25,12 @@ const LINKS: &str = "query($event: ID!, $execution: ID!, $action: ID!) {
         triggerRuleId triggerRuleName lineOa { id } audience { id } status
         totalUsers processedUsers failedUsers logs { nodes { status execution { id } eventId } } }
     scheduledAction(id: $action) {
-        id actionType actionConfig sourceType sourceConfig triggerRuleId triggerRuleName
+        id actionType actionConfig sourceType sourceConfig triggerRuleId triggerRuleName triggerRule { id }
         event { eventId } lineOa { id } user { userId } workflow { id } application { id }
         backend { id } parent { id } copies { id } status attempts { number } attemptCount
         nextAttemptAt executeAt finishedAt
         logs { nodes {
-            status triggerRuleName event { id } scheduledAction { id } application { id }
+            status triggerRuleName triggerRule { id } event { id } scheduledAction { id } application { id }
             lineOa { id } user { userId } execution { id } } } } }";
 
 #[tokio::test]
@@ -40,7 +43,9 @@ async fn each_thing_says_what_it_was_and_leads_to_the_others() {
     (of_cycle.status, of_cycle.reason) = ("held_back", Some("frequency"));
     served.log(&[of_cycle]).await;
     let (event, action) = (served.id("event"), served.id("waitingAction"));
-    let ids = json!({ "event": event, "execution": cycle, "action": action });
+    let rule = json!({ "id": served.id("rule") });
+    let ids = json!({
+        "event": event, "execution": cycle, "action": action, "rule": rule["id"] });
     let data = ask(&served, LINKS, ids).await;
     let (line_oa, user) = (json!({ "id": served.id("lineOa") }), json!({ "userId": LINE_USER }));
     let shown = &data["event"];
@@ -62,16 +67,24 @@ async fn each_thing_says_what_it_was_and_leads_to_the_others() {
         (&shown["triggerRuleId"], &shown["sourceType"]),
         (&json!(served.id("rule")), &json!("form_submitted"),)
     );
+    assert_eq!(shown["triggerRule"], rule);
     assert_eq!(shown["event"]["eventId"], "first");
     assert_eq!(shown["workflow"]["id"], served.id("workflow"));
     assert_eq!(shown["nextAttemptAt"], shown["executeAt"]);
     assert_eq!((&shown["backend"], &shown["finishedAt"]), (&Value::Null, &Value::Null));
     let log = json!({
-        "status": "QUEUED", "triggerRuleName": "Greets who answers", "event": { "id": event },
-        "scheduledAction": { "id": action }, "application": { "id": served.id("application") },
+        "status": "QUEUED", "triggerRuleName": "Greets who answers", "triggerRule": rule,
+        "event": { "id": event }, "scheduledAction": { "id": action }, "application": { "id": served.id("application") },
         "lineOa": line_oa, "user": user, "execution": null,
     });
     assert_eq!(shown["logs"]["nodes"], json!([log]));
+    let shown = &data["triggerRule"];
+    assert_eq!(shown["name"], "Greets who answers");
+    assert_eq!(shown["logs"]["totalCount"], 3);
+    let cycles =
+        json!({ "totalCount": 1, "nodes": [{ "triggerRule": { "name": shown["name"] } }] });
+    assert_eq!(shown["executions"], cycles);
+    assert_eq!(shown["scheduledActions"]["nodes"], json!([{ "triggerRule": rule }]));
 }
 
 #[tokio::test]
