@@ -156,7 +156,8 @@ impl Executor {
                 done.push(self.perform(work).await);
             }
             report.attempts += done.iter().filter(|done| done.attempt.is_some()).count();
-            if !done.is_empty() {
+            // As the driver, once more when it failed: the answer of a commit may be lost.
+            if !done.is_empty() && self.finish(&done).await.is_err() {
                 self.finish(&done).await?;
             }
             if did == 0 {

@@ -42,7 +42,7 @@ pub struct TestApp {
     pub receiver: Receiver,
     pub caller: Caller,
     pub application: Application,
-    settings: Vec<(String, String)>,
+    pub settings: Vec<(String, String)>,
 }
 
 /// Settings of the tests: an attempt may take long on a busy machine, and hangs are scripted.
@@ -180,6 +180,11 @@ impl TestApp {
 pub const SIGNING_SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
 fn make(store: Store, clock: &ManualClock, settings: &[(String, String)]) -> Arc<App> {
+    Arc::new(App::new(parts(store, clock, settings)).unwrap())
+}
+
+/// What another process of the same server is made of.
+pub fn parts(store: Store, clock: &ManualClock, settings: &[(String, String)]) -> Parts {
     let config = Config::load(None, settings.iter().cloned()).unwrap();
     let egress = Egress::new(EgressConfig {
         policy: AddressPolicy::new(config.callbacks.allowed_networks.clone()),
@@ -191,5 +196,5 @@ fn make(store: Store, clock: &ManualClock, settings: &[(String, String)]) -> Arc
     let key = SecretKey::from_text(config.secret_key.as_ref().unwrap()).unwrap();
     let clock = Arc::new(clock.clone());
     let (egress, zone) = (egress.unwrap(), Zone::utc());
-    Arc::new(App::new(Parts { store, clock, config, zone, egress, key }).unwrap())
+    Parts { store, clock, config, zone, egress, key }
 }
