@@ -12,6 +12,7 @@ use trigger_manager::error::{Error, Result};
 
 use super::calendar::SCHEDULES;
 use super::dice::Dice;
+use super::rules::{Ground, RuleCall};
 use crate::app::{CALLBACK_TOKEN, SIGNING_SECRET};
 
 /// Zones in which the schedules fall due at the same instants.
@@ -32,6 +33,7 @@ pub enum Call {
     Register { number: usize },
     Deregister { id: BackendId },
     Heartbeat { id: BackendId },
+    Rules(RuleCall),
 }
 
 /// Where calls go.
@@ -40,6 +42,7 @@ pub struct Door {
     pub application: ApplicationId,
     /// Where the backends are.
     pub base: String,
+    pub ground: Ground,
 }
 
 impl Call {
@@ -98,6 +101,7 @@ impl Call {
                 app.register_backend(caller, new).await.map(drop)
             }
             Self::Deregister { id } => app.delete_backend(caller, id).await.map(drop),
+            Self::Rules(call) => call.perform(app, caller, door.ground).await,
             Self::Heartbeat { id } => {
                 let of = HeartbeatOf { backend_id: Some(id), ..Default::default() };
                 app.heartbeat(caller, of).await.map(drop)
@@ -114,6 +118,12 @@ pub fn answered(result: Result<()>) -> Result<(), String> {
     }
 }
 
+/// Makes up a trigger.
+pub fn trigger(dice: &mut Dice) -> Call {
+    let (cron, zone) = (dice.pick(&SCHEDULES).0, dice.pick(&ZONES));
+    Call::Create { cron, zone, catch_up: dice.pick(&POLICIES) }
+}
+
 /// Makes up a call about what there is.
 pub async fn choose(dice: &mut Dice, app: &App) -> Call {
     let (scope, page) = (Scope::Everything, PageRequest { limit: 200, ..Default::default() });
@@ -122,9 +132,9 @@ pub async fn choose(dice: &mut Dice, app: &App) -> Call {
     let triggers: Vec<_> = triggers.rows.into_iter().map(|(_, row)| row).collect();
     let backends = app.backends(scope, None, None, &page).await.unwrap();
     let backends: Vec<_> = backends.rows.into_iter().map(|(_, row)| row.id).collect();
+    let create = trigger(dice);
     let (cron, zone) = (dice.pick(&SCHEDULES).0, dice.pick(&ZONES));
     let catch_up = dice.pick(&POLICIES);
-    let create = Call::Create { cron, zone, catch_up };
     let roll = dice.below(100);
     if roll < 12 || (triggers.is_empty() && roll < 70) {
         let full = triggers.len() >= TRIGGERS_MAX;

@@ -8,14 +8,15 @@ use trigger_manager::domain::delivery::ActionStatus;
 use trigger_manager::domain::trigger::{Occurrence, OccurrenceStatus, Origin};
 
 use super::calendar::due;
+use super::rule_invariants;
 use super::scheduler::TIMEOUT;
 use super::seen::{Interval, Seen};
 use super::world::{SKEW, World};
 
-type Verdict = Result<(), String>;
+pub type Verdict = Result<(), String>;
 
 /// How far apart the clocks of two processes may be.
-fn skew() -> Duration {
+pub fn skew() -> Duration {
     Duration::milliseconds(2 * SKEW)
 }
 
@@ -26,6 +27,8 @@ macro_rules! hold {
         }
     };
 }
+
+pub(super) use hold;
 
 /// Checks all of them.
 pub async fn check(world: &World) -> Verdict {
@@ -38,9 +41,11 @@ pub async fn check(world: &World) -> Verdict {
     what_is_delivered_was_answered(&seen)?;
     attempts_are_alike_and_one_at_a_time(&seen)?;
     duplicates_have_an_excuse(&seen)?;
+    each_attempt_is_logged_once(&seen)?;
     off_is_off(&seen)?;
     changes_and_audit_rows_come_together(world, &seen)?;
-    counters_are_those_of_the_rows(&seen)
+    counters_are_those_of_the_rows(&seen)?;
+    rule_invariants::check(world, &seen).await
 }
 
 fn scheduled(seen: &Seen) -> impl Iterator<Item = &Occurrence> {
@@ -149,6 +154,7 @@ fn what_is_delivered_was_answered(seen: &Seen) -> Verdict {
         hold!(!delivered || answered, "no backend has answered 2xx to {row:?}");
         known.insert(id);
     }
+    known.extend(seen.actions.iter().map(|action| action.id.to_string()));
     for request in &seen.requests {
         hold!(known.contains(&request.id), "a request of no delivery: {request:?}");
     }
@@ -167,7 +173,9 @@ fn attempts_are_alike_and_one_at_a_time(seen: &Seen) -> Verdict {
             hold!(one.body == next.body, "delivery {id} has two bodies: {one:?}, {next:?}");
             hold!(one.path == next.path, "delivery {id} went to two places: {one:?}, {next:?}");
             hold!(one.attempt < next.attempt, "numbers do not rise: {one:?}, {next:?}");
-            let apart = one.until.is_some_and(|until| until < next.from);
+            // A sender that stands still has run out of time, though it does not know yet.
+            let apart =
+                one.until.is_some_and(|until| until < next.from) || next.at >= one.at + TIMEOUT;
             hold!(apart, "two attempts overlap: {one:?}, {next:?}");
         }
     }
@@ -188,6 +196,24 @@ fn duplicates_have_an_excuse(seen: &Seen) -> Verdict {
     Ok(())
 }
 
+/// 12. Each attempt has one row of the log; only that its executor went away can stand beside it.
+fn each_attempt_is_logged_once(seen: &Seen) -> Verdict {
+    let mut rows = HashMap::new();
+    for row in &seen.attempts {
+        let went_away = row.reason.as_deref() == Some("lease_expired");
+        let key = (row.delivery_id.to_string(), row.number, went_away);
+        let other = rows.insert(key, row);
+        hold!(other.is_none(), "logged twice: {row:?}, {other:?}");
+    }
+    for request in seen.requests.iter().filter(|request| request.excuse.is_none()) {
+        let row = rows.get(&(request.id.clone(), request.attempt, false));
+        let status = row.and_then(|row| row.response_status);
+        let told = status == i16::try_from(request.status).ok();
+        hold!(told, "the log does not tell of {request:?}: {row:?}");
+    }
+    Ok(())
+}
+
 /// 7. Once a disabling or deletion is committed, no attempt starts later than one pass.
 fn off_is_off(seen: &Seen) -> Verdict {
     let made: HashMap<_, _> = seen.deliveries.iter().map(|row| (row.id.to_string(), row)).collect();
@@ -201,7 +227,7 @@ fn off_is_off(seen: &Seen) -> Verdict {
             }
             let off = seen.committed(change);
             for request in seen.requests.iter().filter(|r| r.at > off + pass + TIMEOUT + skew()) {
-                let delivery = made[&request.id];
+                let Some(delivery) = made.get(&request.id) else { continue };
                 let of_before = delivery.trigger_id.to_string() == trigger
                     && delivery.created_at < change.at - skew()
                     && !seen.retried.contains(&request.id);

@@ -22,6 +22,8 @@ mod calendar;
 mod calls;
 mod dice;
 mod invariants;
+mod rule_invariants;
+mod rules;
 mod scheduler;
 mod seen;
 mod world;

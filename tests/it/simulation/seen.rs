@@ -6,8 +6,9 @@ use chrono::{DateTime, Duration, Utc};
 use serde_json::Value;
 use trigger_manager::domain::access::Scope;
 use trigger_manager::domain::audit::AuditLog;
-use trigger_manager::domain::delivery::Delivery;
+use trigger_manager::domain::delivery::{Attempt, Delivery};
 use trigger_manager::domain::page::{Direction, PageRequest};
+use trigger_manager::domain::scheduled_action::ScheduledAction;
 use trigger_manager::domain::trigger::{Occurrence, Trigger};
 
 use super::backend::Request;
@@ -16,9 +17,13 @@ use super::world::World;
 pub struct Seen {
     pub occurrences: Vec<Occurrence>,
     pub deliveries: Vec<Delivery>,
+    /// The work of rules.
+    pub actions: Vec<ScheduledAction>,
     pub triggers: Vec<Trigger>,
     /// In the order of the commits.
     pub audit: Vec<AuditLog>,
+    /// The log of what was attempted.
+    pub attempts: Vec<Attempt>,
     pub requests: Vec<Request>,
     /// Deliveries that a person has given a new budget.
     pub retried: HashSet<String>,
@@ -41,7 +46,7 @@ pub struct Interval {
 
 impl Seen {
     pub async fn read(world: &World) -> Self {
-        let (app, all, up) = (&world.t.app, Scope::Everything, Direction::Ascending);
+        let (app, all, up) = (&world.p.t.app, Scope::Everything, Direction::Ascending);
         let page = PageRequest { limit: 1_000_000, ..Default::default() };
         let occurrences = app.occurrences(all, &Default::default(), up, &page).await.unwrap();
         let deliveries = app.deliveries(all, &Default::default(), up, &page).await.unwrap();
@@ -49,10 +54,16 @@ impl Seen {
         let triggers = app.triggers(all, &Default::default(), sort, &page).await.unwrap();
         let audit = app.audit_logs(all, &Default::default(), &page).await.unwrap();
         let audit: Vec<_> = audit.rows.into_iter().rev().map(|(_, row)| row).collect();
+        let actions = world.p.actions().await;
+        let deliveries: Vec<_> = deliveries.rows.into_iter().map(|(_, row)| row).collect();
+        let ids = deliveries.iter().map(|row| row.id).chain(actions.iter().map(|row| row.id));
+        let attempts = app.attempts_of(&ids.collect::<Vec<_>>()).await.unwrap();
         let retried = audit.iter().filter(|row| row.action == "delivery.retry");
         Self {
             occurrences: occurrences.rows.into_iter().map(|(_, row)| row).collect(),
-            deliveries: deliveries.rows.into_iter().map(|(_, row)| row).collect(),
+            deliveries,
+            actions,
+            attempts,
             triggers: triggers.rows.into_iter().map(|(_, row)| row).collect(),
             requests: world.s.requests.all(),
             retried: retried.map(|row| row.entity_id.to_string()).collect(),

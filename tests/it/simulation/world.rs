@@ -14,9 +14,13 @@ use trigger_manager::executor::Executor;
 use super::backend::{Backends, Mood, Requests};
 use super::calls::{self, Call, Door};
 use super::dice::Dice;
+use super::rules::{self, Ground};
 use super::scheduler::{ActorId, Ending, Faults, Scheduler};
 use crate::app::{TestApp, parts, start};
+use crate::rules::place::Place;
 
+/// How many users the audience of time-based rules has.
+pub const MEMBERS: usize = 4;
 /// How far a clock may be off.
 pub const SKEW: i64 = 5_000;
 /// Much shorter than a server's, so that much happens in few steps.
@@ -46,7 +50,7 @@ struct Process {
 
 pub struct World {
     /// Looks on: no gate, no skew.
-    pub t: TestApp,
+    pub p: Place,
     pub s: Scheduler,
     pub calls: Vec<(String, Call)>,
     backends: Backends,
@@ -55,6 +59,16 @@ pub struct World {
     rounds: usize,
     /// How many calls a round has at most.
     busy: usize,
+    theme: Theme,
+}
+
+/// What it is about.
+struct Theme {
+    triggers: bool,
+    rules: bool,
+    /// How many events were told of.
+    told: usize,
+    ground: Ground,
 }
 
 impl World {
@@ -62,13 +76,14 @@ impl World {
         let mut dice = Dice::new(seed);
         let requests = Requests::new(dice.fork(), start());
         let mut s = Scheduler::new(seed, dice.fork(), start(), requests.clone());
-        let t = TestApp::with(&SETTINGS).await;
+        let p = Place::with(&SETTINGS).await;
+        let t = &p.t;
         s.clocks.push((t.clock.clone(), Duration::zero()));
         let backends = Backends::start(requests).await;
-        let api = process(&t, &mut s).await;
+        let api = process(t, &mut s).await;
         let mut processes = Vec::new();
         for _ in 0..dice.range(2, 3) {
-            let app = process(&t, &mut s).await;
+            let app = process(t, &mut s).await;
             let executor = Arc::new(Executor::new(app.clone()));
             let (running, down_until, started) = (None, start(), 1);
             processes.push(Process { app, executor, running, down_until, started });
@@ -83,7 +98,12 @@ impl World {
         let faults = s.faults.clone();
         s.note(format_args!("{} executors, {faults:?}", processes.len()));
         let (rounds, busy) = (dice.range(8, 20) as usize, dice.below(4));
-        Self { t, s, calls: Vec::new(), backends, api, processes, rounds, busy }
+        let themes = [(true, false), (true, false), (false, true), (true, true)];
+        let (triggers, rules) = dice.pick(&themes);
+        let audience = p.audience(MEMBERS).await.id;
+        let ground = Ground { line_oa: p.line_oa.id, audience, application: p.t.application.id };
+        let theme = Theme { triggers, rules, told: 0, ground };
+        Self { p, s, calls: Vec::new(), backends, api, processes, rounds, busy, theme }
     }
 
     /// Lives through all rounds and through the end, when nothing goes wrong any more.
@@ -92,12 +112,13 @@ impl World {
             self.quietly(Call::Register { number }).await;
         }
         for _ in 0..self.s.dice.range(1, 3) {
-            loop {
-                let call = calls::choose(&mut self.s.dice, &self.t.app).await;
-                if matches!(call, Call::Create { .. }) {
-                    self.quietly(call).await;
-                    break;
-                }
+            if self.theme.triggers {
+                let call = calls::trigger(&mut self.s.dice);
+                self.quietly(call).await;
+            }
+            if self.theme.rules {
+                let call = Call::Rules(rules::rule(&mut self.s.dice));
+                self.quietly(call).await;
             }
         }
         for _ in 0..self.rounds {
@@ -109,12 +130,13 @@ impl World {
 
     /// Makes a call that nothing happens to.
     async fn quietly(&mut self, call: Call) {
-        let caller = Caller { request_id: Some("quiet".into()), ..self.t.caller.clone() };
-        call.perform(&self.t.app, &caller, &self.door()).await.unwrap();
+        let caller = Caller { request_id: Some("quiet".into()), ..self.p.t.caller.clone() };
+        call.perform(&self.p.t.app, &caller, &self.door()).await.unwrap();
     }
 
     fn door(&self) -> Door {
-        Door { application: self.t.application.id, base: self.backends.base.clone() }
+        let (application, base) = (self.p.t.application.id, self.backends.base.clone());
+        Door { application, base, ground: self.theme.ground }
     }
 
     async fn change_weather(&mut self) {
@@ -147,14 +169,14 @@ impl World {
     /// Every backend that may sends a heartbeat.
     async fn beat(&self) {
         let page = PageRequest { limit: 200, ..Default::default() };
-        let all = self.t.app.backends(Scope::Everything, None, None, &page).await.unwrap();
+        let all = self.p.t.app.backends(Scope::Everything, None, None, &page).await.unwrap();
         let alive: Vec<BackendId> = all
             .rows
             .into_iter()
             .filter(|(_, backend)| backend.deactivated_at.is_none())
             .map(|(_, backend)| backend.id)
             .collect();
-        self.t.heartbeat(&alive).await;
+        self.p.t.heartbeat(&alive).await;
     }
 
     async fn stop_all(&mut self) {
@@ -202,11 +224,16 @@ impl World {
     }
 
     async fn call(&mut self) {
-        let call = calls::choose(&mut self.s.dice, &self.t.app).await;
+        let Theme { triggers, rules, ref mut told, .. } = self.theme;
+        let (dice, app) = (&mut self.s.dice, &self.p.t.app);
+        let call = match rules && (!triggers || dice.chance(500)) {
+            true => Call::Rules(rules::choose(dice, app, told).await),
+            false => calls::choose(dice, app).await,
+        };
         let name = format!("call {}", self.calls.len());
         self.s.note(format_args!("{name} is {call:?}"));
         self.calls.push((name.clone(), call.clone()));
-        let caller = Caller { request_id: Some(name.clone()), ..self.t.caller.clone() };
+        let caller = Caller { request_id: Some(name.clone()), ..self.p.t.caller.clone() };
         let (app, door) = (self.api.clone(), self.door());
         let work = async move { calls::answered(call.perform(&app, &caller, &door).await) };
         self.s.spawn(name, work).await;

@@ -35,7 +35,7 @@ impl World {
             if !self.is_open().await {
                 return;
             }
-            let next = next_due(self.t.app.store.read()).await.unwrap();
+            let next = next_due(self.p.t.app.store.read()).await.unwrap();
             let far = self.s.time + Duration::seconds(21);
             let next = [next.action_at, next.waiting_at, next.event_at, next.rule_at];
             let next = next.into_iter().flatten().fold(far, std::cmp::min);
@@ -51,13 +51,27 @@ impl World {
     async fn quiet_down(&mut self) {
         let page = PageRequest { limit: 200, ..Default::default() };
         let sort = (Default::default(), Direction::Ascending);
-        let all = self.t.app.triggers(Scope::Everything, &Default::default(), sort, &page).await;
+        let all = self.p.t.app.triggers(Scope::Everything, &Default::default(), sort, &page).await;
         for (_, trigger) in all.unwrap().rows {
             let behind =
                 trigger.enabled && trigger.next_fire_at.is_some_and(|at| at <= self.s.time);
             assert!(!behind, "nobody evaluated what is due: {trigger:?}");
             let never = UpdateTrigger { cron_expression: Some(NEVER.into()), ..Default::default() };
-            self.t.update(trigger.id, never).await;
+            self.p.t.update(trigger.id, never).await;
+        }
+        self.end_schedules().await;
+    }
+
+    /// Deletes the time-based rules.
+    async fn end_schedules(&self) {
+        let page = PageRequest { limit: 200, ..Default::default() };
+        let sort = (Default::default(), Direction::Ascending);
+        let app = &self.p.t.app;
+        let all = app.trigger_rules(Scope::Everything, &Default::default(), sort, &page).await;
+        for (_, rule) in all.unwrap().rows {
+            if rule.next_fire_at.is_some() {
+                app.delete_trigger_rule(&self.p.t.caller, rule.id).await.unwrap();
+            }
         }
     }
 
@@ -73,11 +87,15 @@ impl World {
             .map(|name| trigger_manager::domain::delivery::ActionStatus::from_name(name).unwrap());
         let statuses = statuses.to_vec();
         let filter = trigger_manager::app::DeliveryFilter { statuses, ..Default::default() };
-        let deliveries = self.t.app.deliveries(all, &filter, up, &page).await.unwrap();
+        let deliveries = self.p.t.app.deliveries(all, &filter, up, &page).await.unwrap();
         let statuses = vec![trigger_manager::domain::trigger::OccurrenceStatus::Pending];
         let filter = trigger_manager::app::OccurrenceFilter { statuses, ..Default::default() };
-        let occurrences = self.t.app.occurrences(all, &filter, up, &page).await.unwrap();
+        let occurrences = self.p.t.app.occurrences(all, &filter, up, &page).await.unwrap();
         let deliveries = deliveries.rows.into_iter().map(|(_, row)| format!("{row:?}"));
-        deliveries.chain(occurrences.rows.into_iter().map(|(_, row)| format!("{row:?}"))).collect()
+        let occurrences = occurrences.rows.into_iter().map(|(_, row)| format!("{row:?}"));
+        let actions = self.p.actions().await.into_iter();
+        let actions = actions.filter(|action| action.executed_at.is_none());
+        let actions = actions.map(|action| format!("{action:?}"));
+        deliveries.chain(occurrences).chain(actions).collect()
     }
 }
