@@ -42,7 +42,7 @@ pub struct TestApp {
     pub receiver: Receiver,
     pub caller: Caller,
     pub application: Application,
-    pub settings: Vec<(String, String)>,
+    settings: Vec<(String, String)>,
 }
 
 /// Settings of the tests: an attempt may take long on a busy machine, and hangs are scripted.
@@ -180,11 +180,6 @@ impl TestApp {
 pub const SIGNING_SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
 fn make(store: Store, clock: &ManualClock, settings: &[(String, String)]) -> Arc<App> {
-    Arc::new(App::new(parts(store, clock, settings)).unwrap())
-}
-
-/// What another process of the same server is made of.
-pub fn parts(store: Store, clock: &ManualClock, settings: &[(String, String)]) -> Parts {
     let config = Config::load(None, settings.iter().cloned()).unwrap();
     let egress = Egress::new(EgressConfig {
         policy: AddressPolicy::new(config.callbacks.allowed_networks.clone()),
@@ -193,8 +188,11 @@ pub fn parts(store: Store, clock: &ManualClock, settings: &[(String, String)]) -
         max_idle_per_host: 16,
         user_agent: "trigger-manager-tests".to_owned(),
     });
+    Arc::new(App::new(parts(store, clock, config, egress.unwrap())).unwrap())
+}
+
+/// What a process of the server is made of.
+pub fn parts(store: Store, clock: &ManualClock, config: Config, egress: Egress) -> Parts {
     let key = SecretKey::from_text(config.secret_key.as_ref().unwrap()).unwrap();
-    let clock = Arc::new(clock.clone());
-    let (egress, zone) = (egress.unwrap(), Zone::utc());
-    Parts { store, clock, config, zone, egress, key }
+    Parts { store, clock: Arc::new(clock.clone()), config, zone: Zone::utc(), egress, key }
 }

@@ -30,8 +30,8 @@ async fn an_attempt_whose_record_is_repeated_is_logged_once() {
     t.advance(10);
     // A pass, a claim, and then the finish.
     let gate = Arc::new(LosesOne(AtomicUsize::new(3)));
-    let mut parts = parts(t.database.another().await, &t.clock, &t.settings);
-    parts.store = parts.store.gated(gate.clone());
+    let store = t.database.another().await.gated(gate.clone());
+    let parts = parts(store, &t.clock, t.app.config.clone(), t.app.egress.clone());
     let executor = Executor::new(Arc::new(App::new(parts).unwrap()));
     executor.run_until_idle().await.unwrap();
     assert_eq!(t.receiver.received().len(), 1);

@@ -24,7 +24,9 @@ pub const MEMBERS: usize = 4;
 /// How far a clock may be off.
 pub const SKEW: i64 = 5_000;
 /// Much shorter than a server's, so that much happens in few steps.
-pub const SETTINGS: [(&str, &str); 10] = [
+pub const SETTINGS: [(&str, &str); 11] = [
+    // 32 bytes: a passphrase costs each process a moment.
+    ("PFY_SECRET_KEY", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="),
     ("PFY_CRON_TRIGGER_CHECK_INTERVAL", "10s"),
     ("PFY_CRON_BACKEND_HEARTBEAT_TIMEOUT", "60s"),
     ("PFY_CRON_CATCH_UP_WINDOW", "5m"),
@@ -266,9 +268,9 @@ impl World {
 async fn process(t: &TestApp, s: &mut Scheduler) -> Arc<App> {
     let clock = ManualClock::new(start());
     s.clocks.push((clock.clone(), Duration::zero()));
-    let mut parts = parts(t.database.another().await, &clock, &t.settings);
-    parts.store = parts.store.gated(s.gate());
-    parts.egress = parts.egress.gated(s.gate());
+    let store = t.database.another().await.gated(s.gate());
+    let egress = t.app.egress.clone().gated(s.gate());
+    let parts = parts(store, &clock, t.app.config.clone(), egress);
     Arc::new(App::new(parts).unwrap())
 }
 
