@@ -12,6 +12,8 @@ pub mod domain;
 pub mod egress;
 pub mod error;
 pub mod executor;
+#[doc(hidden)]
+pub mod gate;
 pub mod line;
 mod listen;
 pub mod monitor;

@@ -16,6 +16,7 @@ use super::outcome::{FailureKind, Outgoing, Sending, Sent};
 use super::policy::{AddressPolicy, Refusal};
 use super::resolver::{CheckedResolver, LookupError, Names};
 use crate::error::{Error, Result};
+use crate::gate::{self, Gate, MaybeGate, Point};
 
 /// Shorter than the five seconds after which common servers close an idle
 /// connection: a request on a connection that the other side is just closing
@@ -39,7 +40,10 @@ pub struct EgressConfig {
 
 /// The server's only outbound HTTP client. Clones share one connection pool.
 #[derive(Clone)]
-pub struct Egress(Arc<Inner>);
+pub struct Egress {
+    inner: Arc<Inner>,
+    gate: MaybeGate,
+}
 
 struct Inner {
     client: Client,
@@ -71,18 +75,25 @@ impl Egress {
     pub(super) fn with_names(config: EgressConfig, names: Names) -> Result<Self> {
         install_tls_provider();
         let resolver = CheckedResolver::new(config.policy.clone(), names);
-        Ok(Self(Arc::new(Inner {
+        let inner = Arc::new(Inner {
             client: build(&config, &resolver)?,
             policy: config.policy,
             resolver,
             timeout: config.timeout,
             max_response_bytes: config.max_response_bytes,
-        })))
+        });
+        Ok(Self { inner, gate: None })
+    }
+
+    /// This client, with a gate at its requests: for simulations.
+    #[doc(hidden)]
+    pub fn gated(self, gate: Arc<dyn Gate>) -> Self {
+        Self { gate: Some(gate), ..self }
     }
 
     /// Which addresses may be reached.
     pub fn policy(&self) -> &AddressPolicy {
-        &self.0.policy
+        &self.inner.policy
     }
 
     /// Whether the URL's host may be reached now: every address of a name is
@@ -96,7 +107,7 @@ impl Egress {
             Some(Host::Domain(name)) => name,
             _ => return self.check_literal(url),
         };
-        match tokio::time::timeout(self.0.timeout, self.0.resolver.addresses(name)).await {
+        match tokio::time::timeout(self.inner.timeout, self.inner.resolver.addresses(name)).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(LookupError::Refused(refusal))) => Err(refusal),
             Ok(Err(LookupError::Unresolved(_))) => Err(Refusal::address(
@@ -112,8 +123,19 @@ impl Egress {
     /// nothing (but for a kept connection that was closed before any byte of the
     /// request went out). Dropping the future drops the connection.
     pub async fn send(&self, request: Outgoing) -> Sent {
+        if let Err(error) = gate::pass(&self.gate, Point::BeforeSend).await {
+            return stopped(FailureKind::Connect, &error, Sending::NotSent);
+        }
+        let sent = self.send_once(request).await;
+        match gate::pass(&self.gate, Point::AfterSend).await {
+            Ok(()) => sent,
+            Err(error) => stopped(FailureKind::Closed, &error, Sending::Unknown),
+        }
+    }
+
+    async fn send_once(&self, request: Outgoing) -> Sent {
         let started = Instant::now();
-        let deadline = request.timeout.unwrap_or(self.0.timeout);
+        let deadline = request.timeout.unwrap_or(self.inner.timeout);
         let status = AtomicU16::new(0);
         let outcome = tokio::time::timeout(deadline, self.attempt(request, &status)).await;
         let elapsed = started.elapsed();
@@ -135,9 +157,9 @@ impl Egress {
         let mut outgoing = Request::new(request.method, request.url.into_url());
         *outgoing.headers_mut() = request.headers;
         *outgoing.body_mut() = Some(request.body.into());
-        let mut response = self.0.client.execute(outgoing).await?;
+        let mut response = self.inner.client.execute(outgoing).await?;
         status.store(response.status().as_u16(), Ordering::Relaxed);
-        let cap = self.0.max_response_bytes;
+        let cap = self.inner.max_response_bytes;
         if head_bytes(response.headers()) > cap {
             let detail = format!("the answer's head is larger than {cap} bytes");
             return Err(Failure::answer(FailureKind::Protocol, detail));
@@ -154,12 +176,17 @@ impl Egress {
     /// The client's resolver is not asked about IP literals; this is.
     fn check_literal(&self, url: &CallbackUrl) -> Result<(), Refusal> {
         match url.host() {
-            Some(Host::Ipv4(ip)) => self.0.policy.permits(IpAddr::V4(ip)),
-            Some(Host::Ipv6(ip)) => self.0.policy.permits(IpAddr::V6(ip)),
+            Some(Host::Ipv4(ip)) => self.inner.policy.permits(IpAddr::V4(ip)),
+            Some(Host::Ipv6(ip)) => self.inner.policy.permits(IpAddr::V6(ip)),
             Some(Host::Domain(_)) => Ok(()),
             None => Err(Refusal::url("a callback URL must have a host")),
         }
     }
+}
+
+/// What a gate makes of an attempt that it does not let pass.
+fn stopped(kind: FailureKind, error: &Error, sent: Sending) -> Sent {
+    Sent::Failed { kind, detail: error.to_string(), elapsed: Duration::ZERO, sent }
 }
 
 struct Answer {

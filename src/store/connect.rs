@@ -43,10 +43,11 @@ impl Store {
             make_file(&options.url)?;
             let write = open(sqlite(options, 1), &traffic).await?;
             let read = open(sqlite(options, SQLITE_READERS), &traffic).await?;
-            return Ok(Self { url, read, write, engine: Engine::Sqlite, traffic });
+            return Ok(Self { url, read, write, engine: Engine::Sqlite, traffic, gate: None });
         }
         let pool = open(postgres(options), &traffic).await?;
-        Ok(Self { url, read: pool.clone(), write: pool, engine: Engine::Postgres, traffic })
+        let (engine, gate) = (Engine::Postgres, None);
+        Ok(Self { url, read: pool.clone(), write: pool, engine, traffic, gate })
     }
 
     /// Applies the changes to the schema that are not applied yet. Safe to run twice, and by

@@ -51,6 +51,7 @@ use sea_orm::{
 
 use crate::domain::audit::{Caller, Change};
 use crate::error::{Error, Result};
+use crate::gate::{self, Gate, MaybeGate, Point};
 
 pub use crate::config::Engine;
 pub use connect::Options;
@@ -64,6 +65,7 @@ pub struct Store {
     write: DatabaseConnection,
     engine: Engine,
     traffic: Traffic,
+    gate: MaybeGate,
 }
 
 /// How much the database was asked to do since the store was opened.
@@ -91,6 +93,12 @@ impl Traffic {
 }
 
 impl Store {
+    /// This store, with a gate at its transactions: for simulations.
+    #[doc(hidden)]
+    pub fn gated(self, gate: Arc<dyn Gate>) -> Self {
+        Self { gate: Some(gate), ..self }
+    }
+
     /// Which database it is.
     pub fn engine(&self) -> Engine {
         self.engine
@@ -108,6 +116,7 @@ impl Store {
 
     /// Begins a transaction that may write. Dropped without a commit, it leaves nothing.
     pub async fn begin(&self) -> Result<Tx> {
+        gate::pass(&self.gate, Point::BeforeBegin).await?;
         let options = TransactionOptions {
             sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
             ..Default::default()
@@ -117,7 +126,8 @@ impl Store {
         let write = self.write.clone();
         let begun = tokio::spawn(async move { write.begin_with_options(options).await });
         let inner = begun.await.map_err(Error::internal)??;
-        Ok(Tx { inner, engine: self.engine, traffic: self.traffic.clone() })
+        let (traffic, gate) = (self.traffic.clone(), self.gate.clone());
+        Ok(Tx { inner, engine: self.engine, traffic, gate })
     }
 
     /// Closes all connections, once what runs on them has ended.
@@ -153,6 +163,7 @@ pub struct Tx {
     inner: DatabaseTransaction,
     engine: Engine,
     traffic: Traffic,
+    gate: MaybeGate,
 }
 
 /// What a row is held for, so that no other transaction changes it meanwhile.
@@ -202,9 +213,10 @@ impl Tx {
 
     /// Commits what is nobody's change: the executor's bookkeeping, a heartbeat's time.
     pub async fn commit_unaudited(self) -> Result<()> {
+        gate::pass(&self.gate, Point::BeforeCommit).await?;
         self.inner.commit().await?;
         self.traffic.count_commit();
-        Ok(())
+        gate::pass(&self.gate, Point::AfterCommit).await
     }
 }
 

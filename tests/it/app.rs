@@ -188,8 +188,11 @@ fn make(store: Store, clock: &ManualClock, settings: &[(String, String)]) -> Arc
         max_idle_per_host: 16,
         user_agent: "trigger-manager-tests".to_owned(),
     });
+    Arc::new(App::new(parts(store, clock, config, egress.unwrap())).unwrap())
+}
+
+/// What a process of the server is made of.
+pub fn parts(store: Store, clock: &ManualClock, config: Config, egress: Egress) -> Parts {
     let key = SecretKey::from_text(config.secret_key.as_ref().unwrap()).unwrap();
-    let clock = Arc::new(clock.clone());
-    let (egress, zone) = (egress.unwrap(), Zone::utc());
-    Arc::new(App::new(Parts { store, clock, config, zone, egress, key }).unwrap())
+    Parts { store, clock: Arc::new(clock.clone()), config, zone: Zone::utc(), egress, key }
 }

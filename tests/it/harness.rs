@@ -59,7 +59,7 @@ pub fn postgres_at_hand() -> Option<String> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the tests' one look at the environment")]
-fn variable(name: &str) -> Option<String> {
+pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 

@@ -117,6 +117,7 @@ const LAWS: &[Law] = &[
     Law { module: "domain", may: INSIDE, not: PURE },
     Law { module: "error", may: INSIDE, not: PURE },
     Law { module: "clock", may: INSIDE, not: PURE },
+    Law { module: "gate", may: INSIDE, not: PURE },
     Law { module: "config", may: &["domain", "error", "config"], not: PURE },
     Law {
         module: "secrets",
@@ -124,10 +125,14 @@ const LAWS: &[Law] = &[
         not: &["sea_orm", "axum", "async_graphql", "reqwest"],
     },
     Law { module: "telemetry", may: &["domain", "error", "config", "telemetry"], not: PURE },
-    Law { module: "store", may: &["domain", "error", "clock", "config", "store"], not: &WEB },
+    Law {
+        module: "store",
+        may: &["domain", "error", "clock", "config", "gate", "store"],
+        not: &WEB,
+    },
     Law {
         module: "egress",
-        may: &["domain", "error", "config", "egress"],
+        may: &["domain", "error", "config", "gate", "egress"],
         not: &["sea_orm", "axum", "async_graphql"],
     },
     Law {

@@ -20,4 +20,5 @@ mod receiver;
 mod rule_history;
 mod rules;
 mod served;
+mod simulation;
 mod store_contract;

@@ -7,4 +7,5 @@ mod fan_out;
 mod hand_over;
 mod ledger;
 mod liveness;
+mod lost_answer;
 mod off;

@@ -7,7 +7,7 @@ mod cost;
 mod cycles;
 mod effects;
 mod events;
-mod place;
+pub mod place;
 mod queue;
 mod races;
 mod rates;

@@ -1,0 +1,287 @@
+//! What must be true at the end, found out from the tables, the audit log and what the backends
+//! have received. Each says what is wrong, or nothing.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use chrono::{DateTime, Duration, Utc};
+use trigger_manager::domain::delivery::ActionStatus;
+use trigger_manager::domain::trigger::{Occurrence, OccurrenceStatus, Origin};
+
+use super::calendar::due;
+use super::rule_invariants;
+use super::scheduler::TIMEOUT;
+use super::seen::{Interval, Seen};
+use super::world::{SKEW, World};
+
+pub type Verdict = Result<(), String>;
+
+/// How far apart the clocks of two processes may be.
+pub fn skew() -> Duration {
+    Duration::milliseconds(2 * SKEW)
+}
+
+macro_rules! hold {
+    ($condition:expr, $($why:tt)+) => {
+        if !$condition {
+            return Err(format!($($why)+));
+        }
+    };
+}
+
+pub(super) use hold;
+
+/// Checks all of them.
+pub async fn check(world: &World) -> Verdict {
+    let seen = Seen::read(world).await;
+    each_due_time_has_one_row(&seen)?;
+    no_due_time_is_lost(&seen)?;
+    nothing_else_is_due(&seen)?;
+    skips_have_their_reasons(&seen)?;
+    everything_ends(&seen)?;
+    what_is_delivered_was_answered(&seen)?;
+    attempts_are_alike_and_one_at_a_time(&seen)?;
+    duplicates_have_an_excuse(&seen)?;
+    each_attempt_is_logged_once(&seen)?;
+    off_is_off(&seen)?;
+    changes_and_audit_rows_come_together(world, &seen)?;
+    counters_are_those_of_the_rows(&seen)?;
+    rule_invariants::check(world, &seen).await
+}
+
+fn scheduled(seen: &Seen) -> impl Iterator<Item = &Occurrence> {
+    seen.occurrences.iter().filter(|row| row.origin == Origin::Schedule)
+}
+
+/// The due times that a row stands for.
+fn covered(row: &Occurrence) -> Vec<DateTime<Utc>> {
+    let moment = Duration::milliseconds(1);
+    match row.until_at {
+        None => vec![row.scheduled_at],
+        Some(last) => due(&row.payload.cron_expression, row.scheduled_at - moment, last),
+    }
+}
+
+/// 1. No due time has two rows.
+fn each_due_time_has_one_row(seen: &Seen) -> Verdict {
+    let mut rows = BTreeSet::new();
+    for row in scheduled(seen) {
+        let stands_for = covered(row);
+        hold!(stands_for.len() as i32 == row.occurrences, "a row counts wrongly: {row:?}");
+        hold!(rows.insert((row.trigger_id, row.scheduled_at)), "a second row: {row:?}");
+    }
+    Ok(())
+}
+
+/// 2. Each due time of an enabled trigger, as its schedule was then, has a row or is counted by one.
+fn no_due_time_is_lost(seen: &Seen) -> Verdict {
+    let mut rows = BTreeMap::<String, BTreeSet<_>>::new();
+    for row in scheduled(seen) {
+        rows.entry(row.trigger_id.to_string()).or_default().extend(covered(row));
+    }
+    for (trigger, intervals) in seen.intervals() {
+        let rows = rows.remove(&trigger).unwrap_or_default();
+        for interval in intervals.iter().filter(|interval| interval.enabled) {
+            for at in due(&interval.cron, interval.after, interval.evaluated) {
+                hold!(rows.contains(&at), "trigger {trigger} has lost {at} of {interval:?}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// 2. Nothing has a row that was not due.
+fn nothing_else_is_due(seen: &Seen) -> Verdict {
+    let intervals = seen.intervals();
+    for row in scheduled(seen) {
+        let mine = intervals.get(&row.trigger_id.to_string()).map_or(&[][..], Vec::as_slice);
+        let ahead = Duration::milliseconds(SKEW + 1);
+        let fits = |interval: &&Interval| {
+            let (first, last) = (row.scheduled_at, row.until_at.unwrap_or(row.scheduled_at));
+            interval.enabled
+                && interval.cron == row.payload.cron_expression
+                && interval.after < first
+                && last <= interval.ended + ahead
+        };
+        hold!(mine.iter().any(|interval| fits(&interval)), "this was not due: {row:?}, {mine:#?}");
+        hold!(row.scheduled_at <= row.created_at, "a row before its time: {row:?}");
+        let first = due(
+            &row.payload.cron_expression,
+            row.scheduled_at - Duration::seconds(1),
+            row.scheduled_at,
+        );
+        hold!(first == [row.scheduled_at], "not on the calendar: {row:?}");
+    }
+    Ok(())
+}
+
+/// 2. What is recorded only is so for a reason that holds.
+fn skips_have_their_reasons(seen: &Seen) -> Verdict {
+    for row in scheduled(seen).filter(|row| row.status == OccurrenceStatus::Skipped) {
+        let last = row.until_at.unwrap_or(row.scheduled_at);
+        let age = row.created_at - last;
+        let holds = match row.reason.as_deref() {
+            Some("catch_up_window") => age > Duration::minutes(5),
+            Some("catch_up_policy") => age > Duration::zero(),
+            Some("window_cap") => row.created_at - row.scheduled_at < Duration::minutes(5),
+            _ => false,
+        };
+        hold!(holds, "skipped without a reason: {row:?}");
+    }
+    Ok(())
+}
+
+/// 3. Everything has come to an end.
+fn everything_ends(seen: &Seen) -> Verdict {
+    for row in &seen.occurrences {
+        hold!(row.status.is_final() && row.finished_at.is_some(), "still open: {row:?}");
+    }
+    for row in &seen.deliveries {
+        let open = matches!(row.status, ActionStatus::Pending | ActionStatus::Processing);
+        hold!(!open && row.executed_at.is_some(), "still open: {row:?}");
+    }
+    Ok(())
+}
+
+/// 4. Each request is of a delivery, and what counts as delivered was answered with 2xx.
+fn what_is_delivered_was_answered(seen: &Seen) -> Verdict {
+    let requests = seen.by_delivery();
+    let mut known = BTreeSet::new();
+    for row in &seen.deliveries {
+        let id = row.id.to_string();
+        let answered =
+            requests.get(id.as_str()).is_some_and(|all| all.iter().any(|r| r.succeeded()));
+        let delivered = row.status == ActionStatus::Completed;
+        hold!(!delivered || answered, "no backend has answered 2xx to {row:?}");
+        known.insert(id);
+    }
+    known.extend(seen.actions.iter().map(|action| action.id.to_string()));
+    for request in &seen.requests {
+        hold!(known.contains(&request.id), "a request of no delivery: {request:?}");
+    }
+    Ok(())
+}
+
+/// 5. All attempts of a delivery carry the same body and rising numbers, and none begins before the
+/// one before has ended.
+fn attempts_are_alike_and_one_at_a_time(seen: &Seen) -> Verdict {
+    for (id, requests) in seen.by_delivery() {
+        for request in &requests {
+            hold!(request.forged.is_none(), "{}: {request:?}", request.forged.unwrap_or_default());
+        }
+        for pair in requests.windows(2) {
+            let (one, next) = (pair[0], pair[1]);
+            hold!(one.body == next.body, "delivery {id} has two bodies: {one:?}, {next:?}");
+            hold!(one.path == next.path, "delivery {id} went to two places: {one:?}, {next:?}");
+            hold!(one.attempt < next.attempt, "numbers do not rise: {one:?}, {next:?}");
+            // A sender that stands still has run out of time, though it does not know yet.
+            let apart =
+                one.until.is_some_and(|until| until < next.from) || next.at >= one.at + TIMEOUT;
+            hold!(apart, "two attempts overlap: {one:?}, {next:?}");
+        }
+    }
+    Ok(())
+}
+
+/// 6. After a 2xx that its executor could record, nothing is sent again.
+fn duplicates_have_an_excuse(seen: &Seen) -> Verdict {
+    for (id, requests) in seen.by_delivery() {
+        if seen.retried.contains(id) {
+            continue;
+        }
+        let (_, earlier) = requests.split_last().unwrap();
+        for request in earlier.iter().filter(|request| request.succeeded()) {
+            hold!(request.excuse.is_some(), "sent again, for no reason: {requests:#?}");
+        }
+    }
+    Ok(())
+}
+
+/// 12. Each attempt has one row of the log; only that its executor went away can stand beside it.
+fn each_attempt_is_logged_once(seen: &Seen) -> Verdict {
+    let mut rows = HashMap::new();
+    for row in &seen.attempts {
+        let went_away = row.reason.as_deref() == Some("lease_expired");
+        let key = (row.delivery_id.to_string(), row.number, went_away);
+        let other = rows.insert(key, row);
+        hold!(other.is_none(), "logged twice: {row:?}, {other:?}");
+    }
+    for request in seen.requests.iter().filter(|request| request.excuse.is_none()) {
+        let row = rows.get(&(request.id.clone(), request.attempt, false));
+        let status = row.and_then(|row| row.response_status);
+        let told = status == i16::try_from(request.status).ok();
+        hold!(told, "the log does not tell of {request:?}: {row:?}");
+    }
+    Ok(())
+}
+
+/// 7. Once a disabling or deletion is committed, no attempt starts later than one pass.
+fn off_is_off(seen: &Seen) -> Verdict {
+    let made: HashMap<_, _> = seen.deliveries.iter().map(|row| (row.id.to_string(), row)).collect();
+    let pass = Duration::seconds(10);
+    for (trigger, changes) in seen.changes() {
+        for change in changes {
+            let disabled = change.after.as_ref().is_none_or(|after| after["enabled"] == false);
+            let was_on = change.before.as_ref().is_some_and(|before| before["enabled"] == true);
+            if !disabled || !was_on {
+                continue;
+            }
+            let off = seen.committed(change);
+            for request in seen.requests.iter().filter(|r| r.at > off + pass + TIMEOUT + skew()) {
+                let Some(delivery) = made.get(&request.id) else { continue };
+                let of_before = delivery.trigger_id.to_string() == trigger
+                    && delivery.created_at < change.at - skew()
+                    && !seen.retried.contains(&request.id);
+                hold!(!of_before, "off since {off}, and yet called: {request:?}, {delivery:?}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// 8. A call that was committed has its row in the audit log, any other has none, and the last row
+/// of each trigger tells how it is.
+fn changes_and_audit_rows_come_together(world: &World, seen: &Seen) -> Verdict {
+    for (name, call) in &world.calls {
+        let row = seen.audit.iter().find(|row| row.request_id.as_ref() == Some(name));
+        let committed = world.s.commits.contains_key(name);
+        hold!(committed || row.is_none(), "{name} was not committed, and yet: {row:?}");
+        let missing = committed && call.is_audited() && row.is_none();
+        hold!(!missing, "{name} was committed and left no row: {call:?}");
+    }
+    let now: HashMap<_, _> = seen.triggers.iter().map(|row| (row.id.to_string(), row)).collect();
+    for (id, changes) in seen.changes() {
+        let last = changes.last().and_then(|row| row.after.clone());
+        let row = now.get(&id).map(|row| serde_json::to_value(row).unwrap());
+        hold!(last == row, "the audit log says {last:?}, the table {row:?}");
+    }
+    Ok(())
+}
+
+/// 12. What occurrences count of their deliveries is what there is.
+fn counters_are_those_of_the_rows(seen: &Seen) -> Verdict {
+    let mut of = HashMap::<_, [i32; 3]>::new();
+    for row in &seen.deliveries {
+        let counts = of.entry(row.occurrence_id).or_default();
+        counts[0] += 1;
+        match row.status {
+            ActionStatus::Completed => counts[1] += 1,
+            _ => counts[2] += 1,
+        }
+    }
+    for row in &seen.occurrences {
+        let [all, delivered, failed] = of.remove(&row.id).unwrap_or_default();
+        let counts = (row.deliveries, row.delivered, row.failed);
+        hold!(row.deliveries == all, "{all} deliveries, but {row:?}");
+        let cancelled = row.status == OccurrenceStatus::Cancelled;
+        hold!(cancelled || counts == (all, delivered, failed), "{delivered} and {failed}: {row:?}");
+        let status = match (delivered, failed) {
+            (0, 0) => continue,
+            (_, 0) => OccurrenceStatus::Delivered,
+            (0, _) => OccurrenceStatus::Failed,
+            _ => OccurrenceStatus::PartiallyDelivered,
+        };
+        hold!(cancelled || row.status == status, "it should be {status:?}: {row:?}");
+    }
+    hold!(of.is_empty(), "deliveries of no occurrence: {of:?}");
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! A whole server in one process, again and again: several executors, calls that race them, faults
+//! and deaths at every transaction and every request, clocks that are off. Then the promises.
+//!
+//! # What is simulated
+//! [`world`] is one life of a server: processes with executors and clocks of their own, backends,
+//! calls of the API. [`scheduler`] decides who goes on, gate by gate, and what happens there: it
+//! passes, it fails before or after, its process dies, it stands still for longer than a lease. At
+//! the end all goes well and time passes until nothing is open. [`invariants`] then look at the
+//! tables, at the audit log and at what the backends wrote down. What was due they know from
+//! [`calendar`], which knows nothing of the server's own.
+//!
+//! # To see a failure again
+//! A failure names its seed and the command that repeats it. The seed decides everything but the
+//! jitter of retries and the order of ids that are made within one millisecond: few failures need
+//! a second try.
+//!
+//! `PFY_SIMULATION_SEED=7 cargo test --test it simulation` runs one seed,
+//! `PFY_SIMULATION_SEEDS=0..5000` many. The seeds of a normal run are always the same.
+
+mod backend;
+mod calendar;
+mod calls;
+mod dice;
+mod invariants;
+mod rule_invariants;
+mod rules;
+mod scheduler;
+mod seen;
+mod world;
+
+use std::ops::Range;
+
+use crate::harness::variable;
+use world::World;
+
+/// In how many parts the seeds are run, beside each other.
+const PARTS: u64 = 4;
+/// The seeds of a normal run.
+const SEEDS: Range<u64> = 0..200;
+
+/// The seeds of a part.
+fn seeds(part: u64) -> Vec<u64> {
+    let number = |text: &str| text.trim().parse::<u64>().expect("a seed is a whole number");
+    if let Some(seed) = variable("PFY_SIMULATION_SEED") {
+        return if part == 0 { vec![number(&seed)] } else { Vec::new() };
+    }
+    let range = variable("PFY_SIMULATION_SEEDS").map(|range| {
+        let (first, end) = range.split_once("..").expect("seeds are written as 0..5000");
+        number(first)..number(end)
+    });
+    range.unwrap_or(SEEDS).filter(|seed| seed % PARTS == part).collect()
+}
+
+async fn run(part: u64) {
+    for seed in seeds(part) {
+        let mut world = World::new(seed).await;
+        world.live().await;
+        if let Err(broken) = invariants::check(&world).await {
+            panic!("{broken}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn triggers_keep_their_promises_1() {
+    run(0).await;
+}
+
+#[tokio::test]
+async fn triggers_keep_their_promises_2() {
+    run(1).await;
+}
+
+#[tokio::test]
+async fn triggers_keep_their_promises_3() {
+    run(2).await;
+}
+
+#[tokio::test]
+async fn triggers_keep_their_promises_4() {
+    run(3).await;
+}
