@@ -52,11 +52,11 @@ const SHORT: Form = Form {
     name: "short",
     own: &[
         ("PFY_DISPATCH_TIMEOUT", "1s"),
-        ("PFY_DISPATCH_LEASE", "6s"),
+        ("PFY_DISPATCH_LEASE", "8s"),
         ("PFY_LINE_TIMEOUT", "1s"),
         ("PFY_DISPATCH_RETRY_INITIAL", "500ms"),
         ("PFY_DISPATCH_RETRY_MAX", "2s"),
-        ("PFY_CRON_TRIGGER_CHECK_INTERVAL", "1s"),
+        ("PFY_CRON_TRIGGER_CHECK_INTERVAL", "3s"),
     ],
     calm: seconds(4),
     rounds: 1,
@@ -64,8 +64,8 @@ const SHORT: Form = Form {
     absence: seconds(1),
     outage: seconds(5),
     timeout: seconds(1),
-    lease: seconds(6),
-    pass: seconds(1),
+    lease: seconds(8),
+    pass: seconds(3),
     cooldown: seconds(2),
 };
 
