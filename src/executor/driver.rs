@@ -310,7 +310,9 @@ async fn finish_all(executor: Arc<Executor>, mut ended: mpsc::UnboundedReceiver<
             }
         }
         let mut pause = FIRST_PAUSE;
-        while let Err(error) = within_bounds(executor.finish(&batch)).await {
+        let mut again = false;
+        while let Err(error) = within_bounds(executor.finish(&batch, again)).await {
+            again = true;
             tracing::error!(
                 error = &error as &dyn std::error::Error,
                 deliveries = batch.len(),

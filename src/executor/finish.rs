@@ -1,6 +1,8 @@
 //! Finishing: what came of attempts is recorded, a batch a transaction.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+
+use chrono::{DateTime, Utc};
 
 use super::Executor;
 use super::attempt::Done;
@@ -8,12 +10,12 @@ use super::effect;
 use super::gone::deactivate;
 use crate::domain::audit::Caller;
 use crate::domain::delivery::ActionStatus;
-use crate::domain::id::ApplicationId;
+use crate::domain::id::{ApplicationId, ScheduledActionId};
 use crate::domain::trigger::OccurrenceStatus;
 use crate::error::Result;
-use crate::store::executor;
-use crate::store::executor::Settled;
+use crate::store::executor::{self, Settled};
 use crate::store::log::{self, NewAttempt};
+use crate::store::{Tx, delivery};
 use crate::telemetry::DispatchStatus;
 
 /// What a finish recorded.
@@ -29,9 +31,9 @@ pub struct FinishReport {
 }
 
 impl Executor {
-    /// Records a batch. May be repeated when the answer to the commit was lost: what was recorded
-    /// is then fenced.
-    pub(super) async fn finish(&self, done: &[Done]) -> Result<FinishReport> {
+    /// Records a batch. May be repeated, with `again`, when the answer to the commit was lost: what
+    /// was recorded is then fenced, and its attempt is not logged once more.
+    pub(super) async fn finish(&self, done: &[Done], again: bool) -> Result<FinishReport> {
         let now = self.clock().now();
         let finished: Vec<_> = done.iter().map(|done| done.finished.clone()).collect();
         let tx = self.app.store.begin().await?;
@@ -46,7 +48,9 @@ impl Executor {
             Some((done.claimed.action.cause.occurrence_id?, delivered))
         });
         let settled = executor::settle(&*tx, ended, now).await?;
-        let attempts: Vec<_> = done.iter().filter_map(row).collect();
+        let known = if again { logged(&tx, done).await? } else { HashSet::new() };
+        let attempts = done.iter().filter(|done| !known.contains(&attempt_key(done)));
+        let attempts: Vec<_> = attempts.filter_map(row).collect();
         log::log_attempts(&*tx, &attempts).await?;
         let effects = ours().filter_map(|done| Some((done, done.effect.as_ref()?)));
         effect::apply(&tx, effects, now).await?;
@@ -106,6 +110,21 @@ impl Executor {
         }
         self.app.live.hint();
     }
+}
+
+/// What tells an attempt from all others: its work, its number and its end.
+type AttemptKey = (ScheduledActionId, i32, DateTime<Utc>);
+
+fn attempt_key(done: &Done) -> AttemptKey {
+    let number = done.attempt.as_ref().map_or(0, |attempt| attempt.number);
+    (done.claimed.action.id, number, done.at)
+}
+
+/// The attempts that the log holds of the work in `done`.
+async fn logged(tx: &Tx, done: &[Done]) -> Result<HashSet<AttemptKey>> {
+    let ids: Vec<_> = done.iter().map(|done| done.claimed.action.id).collect();
+    let attempts = delivery::attempts(&**tx, &ids).await?.into_iter();
+    Ok(attempts.map(|one| (one.delivery_id, one.number, one.created_at)).collect())
 }
 
 fn row(done: &Done) -> Option<NewAttempt<'_>> {

@@ -157,8 +157,9 @@ impl Executor {
                 done.push(self.perform(work).await);
             }
             report.attempts += done.iter().filter(|done| done.attempt.is_some()).count();
-            if !done.is_empty() {
-                self.finish(&done).await?;
+            // As the driver, once more when it failed: the answer of a commit may be lost.
+            if !done.is_empty() && self.finish(&done, false).await.is_err() {
+                self.finish(&done, true).await?;
             }
             if did == 0 {
                 return Ok(report);

@@ -29,13 +29,18 @@ pub fn deliveries(requests: &[Request]) -> Deliveries<'_> {
 pub fn cause(faults: &[Fault], request: &Request, later: DateTime<Utc>) -> Option<Kind> {
     let hit = |fault: &&Fault| match fault.kind {
         Kind::KillApi => false,
-        Kind::DatabaseDown => fault.start <= later && request.at <= fault.end + MOMENT,
-        Kind::Stop | Kind::StopInTransaction => {
+        // What a transaction has locked, the others wait for as well.
+        Kind::DatabaseDown | Kind::StopInTransaction => {
+            fault.start <= later && request.at <= fault.end + MOMENT
+        }
+        Kind::Stop => {
             is_of(fault, request) && fault.start <= later && request.at <= fault.end + MOMENT
         }
         _ => is_of(fault, request) && fault.start <= later && request.at <= fault.start + MOMENT,
     };
-    faults.iter().filter(hit).map(|fault| fault.kind).min()
+    let own = |fault: &&Fault| is_of(fault, request);
+    let hits = || faults.iter().filter(hit);
+    hits().find(own).or_else(|| hits().next()).map(|fault| fault.kind)
 }
 
 /// Whether it hit the executor that sent the request; one whose sender is not known may be anyone's.
@@ -43,16 +48,27 @@ fn is_of(fault: &Fault, request: &Request) -> bool {
     fault.slot.is_some() && request.sender.is_none_or(|(slot, _)| Some(slot) == fault.slot)
 }
 
-/// Requests after a success of the same delivery, each with its cause.
+/// Requests after a success of the same delivery, each with why there was one: the fault that hit
+/// its executor, or that the executor had stopped waiting when the answer came, as its log says.
 pub fn duplicates<'a>(
     deliveries: &Deliveries<'a>,
-    faults: &[Fault],
-) -> Vec<(&'a Request, Option<Kind>)> {
+    evidence: &Evidence,
+) -> Vec<(&'a Request, Option<String>)> {
+    let logs = evidence.ledger.logs.iter();
+    let missed: BTreeSet<_> = logs
+        .filter(|log| log.status == "error" && log.reason.as_deref() == Some("timeout"))
+        .map(|log| (log.scheduled_action_id, log.attempt))
+        .collect();
     let mut found = Vec::new();
     for requests in deliveries.values() {
         let Some(first) = requests.iter().position(|request| request.succeeded()) else { continue };
-        let later = requests[first + 1..].iter();
-        found.extend(later.map(|again| (*again, cause(faults, requests[first], again.at))));
+        let request = requests[first];
+        for again in &requests[first + 1..] {
+            let fault = cause(&evidence.past.faults, request, again.at);
+            let late = missed.contains(&(Some(request.webhook_id), Some(request.attempt)));
+            let why = fault.map(|kind| format!("{kind:?}"));
+            found.push((*again, why.or_else(|| late.then(|| "AnswerTooLate".to_owned()))));
+        }
     }
     found
 }
@@ -85,8 +101,7 @@ fn twice(evidence: &Evidence) -> Check {
 
 fn ledger(evidence: &Evidence, deliveries: &Deliveries<'_>) -> Check {
     let calls = evidence.ledger.actions.iter().filter(|action| action.trigger_id.is_some());
-    let states: BTreeMap<_, _> =
-        calls.map(|action| (action.id, action.status.as_str())).collect();
+    let states: BTreeMap<_, _> = calls.map(|action| (action.id, action.status.as_str())).collect();
     let succeeded = |requests: &Vec<&Request>| requests.iter().any(|request| request.succeeded());
     let mut wrong = Vec::new();
     for (id, requests) in deliveries {
@@ -94,7 +109,9 @@ fn ledger(evidence: &Evidence, deliveries: &Deliveries<'_>) -> Check {
             None => wrong.push(format!("{id} was called and is not in the ledger")),
             // What was under way when its trigger was switched off is recorded as cancelled.
             Some(&("completed" | "cancelled")) => {}
-            Some(state) if succeeded(requests) => wrong.push(format!("{id} succeeded, and is {state}")),
+            Some(state) if succeeded(requests) => {
+                wrong.push(format!("{id} succeeded, and is {state}"))
+            }
             Some(_) => {}
         }
     }
@@ -103,7 +120,12 @@ fn ledger(evidence: &Evidence, deliveries: &Deliveries<'_>) -> Check {
             wrong.push(format!("{id} is completed, and no backend answered 2xx"));
         }
     }
-    Check::of("the ledger and the backends agree on what was delivered", states.len(), "deliveries", wrong)
+    Check::of(
+        "the ledger and the backends agree on what was delivered",
+        states.len(),
+        "deliveries",
+        wrong,
+    )
 }
 
 fn same(deliveries: &Deliveries<'_>) -> Check {
@@ -116,7 +138,12 @@ fn same(deliveries: &Deliveries<'_>) -> Check {
     let wrong = deliveries.values().filter(differs);
     let wrong = wrong.map(|requests| requests[0].webhook_id.to_string()).collect();
     let again = deliveries.values().filter(|requests| requests.len() > 1).count();
-    Check::of("attempts of a delivery carry the same body, to the same backend, with its token", again, "repeated deliveries", wrong)
+    Check::of(
+        "attempts of a delivery carry the same body, to the same backend, with its token",
+        again,
+        "repeated deliveries",
+        wrong,
+    )
 }
 
 /// Attempts that follow each other.
@@ -127,9 +154,7 @@ fn pairs<'a>(deliveries: &'a Deliveries<'a>) -> impl Iterator<Item = (&'a Reques
 fn order(evidence: &Evidence, deliveries: &Deliveries<'_>) -> Check {
     let wrong = pairs(deliveries)
         // A process that was stopped between its claim and its call calls with an old number.
-        .filter(|(one, next)| {
-            next.attempt <= one.attempt && !was_stopped(evidence, next, next.at)
-        })
+        .filter(|(one, next)| next.attempt <= one.attempt && !was_stopped(evidence, next, next.at))
         .map(|(one, next)| format!("{}: {} then {}", one.webhook_id, one.attempt, next.attempt));
     let wrong = wrong.collect();
     Check::of("attempt numbers rise", pairs(deliveries).count(), "repetitions", wrong)
@@ -152,11 +177,16 @@ fn apart(evidence: &Evidence, deliveries: &Deliveries<'_>) -> Check {
             format!("{}: until {:?}, then from {}", one.webhook_id, one.ended, next.at)
         });
     let wrong = wrong.collect();
-    Check::of("attempts of a delivery do not overlap without a cause", pairs(deliveries).count(), "repetitions", wrong)
+    Check::of(
+        "attempts of a delivery do not overlap without a cause",
+        pairs(deliveries).count(),
+        "repetitions",
+        wrong,
+    )
 }
 
 fn explained(evidence: &Evidence, deliveries: &Deliveries<'_>) -> Check {
-    let duplicates = duplicates(deliveries, &evidence.past.faults);
+    let duplicates = duplicates(deliveries, evidence);
     let wrong = duplicates.iter().filter(|(_, cause)| cause.is_none());
     let wrong = wrong.map(|(again, _)| format!("{} at {}", again.webhook_id, again.at)).collect();
     let mut check = Check::of("each duplicate has a cause", deliveries.len(), "deliveries", wrong);
@@ -179,9 +209,10 @@ fn off(evidence: &Evidence) -> Check {
     }
     let late = |request: &&Request| {
         let times = request.trigger_id.and_then(|id| switched.get(&id));
-        times.into_iter().flatten().any(|off| {
-            request.due.is_some_and(|due| due <= *off) && request.at > *off + bound
-        })
+        times
+            .into_iter()
+            .flatten()
+            .any(|off| request.due.is_some_and(|due| due <= *off) && request.at > *off + bound)
     };
     let late = evidence.requests.iter().filter(late);
     let late = late.filter(|request| !was_stopped(evidence, request, request.at));

@@ -80,11 +80,8 @@ fn schedule(evidence: &Evidence) -> Vec<Check> {
     }
     let twice = times.iter().filter(|(_, count)| **count > 1);
     let twice = twice.map(|((trigger, at), count)| format!("{trigger} {at}: {count}")).collect();
-    let due: BTreeSet<_> = evidence
-        .calendar
-        .iter()
-        .flat_map(|span| span.due().map(|at| (span.trigger, at)))
-        .collect();
+    let due: BTreeSet<_> =
+        evidence.calendar.iter().flat_map(|span| span.due().map(|at| (span.trigger, at))).collect();
     let in_run = |(trigger, at): &(Uuid, DateTime<Utc>)| {
         runs.iter().any(|(of, from, until)| of == trigger && from <= at && at <= until)
     };
@@ -104,7 +101,30 @@ fn schedule(evidence: &Evidence) -> Vec<Check> {
             "pieces of work",
             evidence.stuck.clone(),
         ),
+        counters(&evidence.ledger),
     ]
+}
+
+/// What an occurrence counts is what its deliveries say: a result that was recorded twice is not.
+fn counters(ledger: &Ledger) -> Check {
+    let mut found = BTreeMap::<Uuid, (i32, i32)>::new();
+    for action in &ledger.actions {
+        let Some(id) = action.trigger_occurrence_id else { continue };
+        let (deliveries, delivered) = found.entry(id).or_default();
+        *deliveries += 1;
+        *delivered += i32::from(action.status == "completed");
+    }
+    let count = |id| found.get(id).copied().unwrap_or_default();
+    let wrong =
+        ledger.occurrences.iter().filter(|one| count(&one.id) != (one.deliveries, one.delivered));
+    let wrong = wrong.map(|one| format!("{one:?}, but there are {:?}", count(&one.id))).collect();
+    let seen = ledger.occurrences.len();
+    Check::of(
+        "the counters of each occurrence are those of its deliveries",
+        seen,
+        "occurrences",
+        wrong,
+    )
 }
 
 fn rules(evidence: &Evidence) -> Vec<Check> {
@@ -138,7 +158,10 @@ fn text(message: &Accepted) -> &str {
 }
 
 /// Messages of a rule, by their text.
-fn messages<'a>(evidence: &'a Evidence, rule: &'a str) -> impl Iterator<Item = (&'a Accepted, &'a str)> {
+fn messages<'a>(
+    evidence: &'a Evidence,
+    rule: &'a str,
+) -> impl Iterator<Item = (&'a Accepted, &'a str)> {
     evidence.messages.iter().filter_map(move |message| {
         let (name, about) = text(message).split_once(' ')?;
         (name == rule).then_some((message, about))
@@ -156,7 +179,9 @@ fn plain(evidence: &Evidence, accepted: &BTreeSet<&str>) -> Check {
         .filter(|(id, count)| **count > 1 || !accepted.contains(*id))
         .map(|(id, count)| format!("{id}: {count} messages"))
         .collect();
-    wrong.extend(wanted.iter().filter(|id| !sent.contains_key(**id)).map(|id| format!("{id}: none")));
+    wrong.extend(
+        wanted.iter().filter(|id| !sent.contains_key(**id)).map(|id| format!("{id}: none")),
+    );
     Check::of("each event of a plain rule is one message", wanted.len(), "events", wrong)
 }
 
@@ -172,7 +197,9 @@ fn once(evidence: &Evidence) -> Check {
         .filter(|(_, messages)| messages.len() > 1)
         .map(|(user, messages)| format!("{user}: {messages:?}"))
         .collect();
-    wrong.extend(met.iter().filter(|user| !users.contains_key(**user)).map(|u| format!("{u}: none")));
+    wrong.extend(
+        met.iter().filter(|user| !users.contains_key(**user)).map(|u| format!("{u}: none")),
+    );
     Check::of("a rule that fires once a user sent one message a user", met.len(), "users", wrong)
 }
 
@@ -239,15 +266,23 @@ fn audit(evidence: &Evidence) -> Vec<Check> {
     if usize::try_from(received).ok() != Some(stored) {
         wrong.push(format!("{received} events received by the audit log, {stored} stored"));
     }
-    vec![Check::of("each change has its row in the audit log, and each row its change", seen, "calls", wrong)]
+    vec![Check::of(
+        "each change has its row in the audit log, and each row its change",
+        seen,
+        "calls",
+        wrong,
+    )]
 }
 
 fn processes(evidence: &Evidence) -> Vec<Check> {
-    let lines = || evidence.output.iter().flat_map(|(name, lines)| lines.iter().map(move |l| (name, l)));
+    let lines =
+        || evidence.output.iter().flat_map(|(name, lines)| lines.iter().map(move |l| (name, l)));
     let sql = ["SELECT ", "INSERT INTO", "DELETE FROM", " SET "];
     let bad = |line: &str| line.contains("panicked") || sql.iter().any(|word| line.contains(word));
-    let mut wrong: Vec<_> =
-        lines().filter(|(_, line)| bad(line)).map(|(name, line)| format!("{name}: {line}")).collect();
+    let mut wrong: Vec<_> = lines()
+        .filter(|(_, line)| bad(line))
+        .map(|(name, line)| format!("{name}: {line}"))
+        .collect();
     wrong.extend(evidence.calls.iter().filter_map(|call| match &call.outcome {
         Outcome::Unknown(text) | Outcome::Refused(text) if bad(text) => Some(text.clone()),
         _ => None,

@@ -171,7 +171,9 @@ impl Victims<'_> {
     }
 
     async fn cut_api(&self, past: &mut Past) -> Result<()> {
-        for (cut, kind) in [(Cut::Before, Kind::CutBeforeCommit), (Cut::After, Kind::CutAfterCommit)] {
+        for (cut, kind) in
+            [(Cut::Before, Kind::CutBeforeCommit), (Cut::After, Kind::CutAfterCommit)]
+        {
             for slot in &self.fleet.apis {
                 match wait(slot.proxy.arm(cut, || {})).await {
                     Some(start) => past.add(kind, None, start),

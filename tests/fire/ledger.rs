@@ -13,11 +13,14 @@ type Time = DateTime<Utc>;
 /// A due time that was recorded.
 #[derive(Debug, Clone, FromQueryResult)]
 pub struct Occurrence {
+    pub id: Uuid,
     pub trigger_id: Uuid,
     pub scheduled_at: Time,
     pub until_at: Option<Time>,
     pub origin: String,
     pub status: String,
+    pub deliveries: i32,
+    pub delivered: i32,
 }
 
 /// A row of the queue.
@@ -25,6 +28,7 @@ pub struct Occurrence {
 pub struct Action {
     pub id: Uuid,
     pub trigger_id: Option<Uuid>,
+    pub trigger_occurrence_id: Option<Uuid>,
     pub status: String,
 }
 
@@ -96,9 +100,14 @@ impl Tables {
         let triggers = self.rows::<Id>("SELECT id FROM trigger").await?;
         Ok(Ledger {
             occurrences: self
-                .rows("SELECT trigger_id, scheduled_at, until_at, origin, status FROM trigger_occurrence")
+                .rows(
+                    "SELECT id, trigger_id, scheduled_at, until_at, origin, status, deliveries,
+                    delivered FROM trigger_occurrence",
+                )
                 .await?,
-            actions: self.rows("SELECT id, trigger_id, status FROM scheduled_action").await?,
+            actions: self
+                .rows("SELECT id, trigger_id, trigger_occurrence_id, status FROM scheduled_action")
+                .await?,
             audits: self
                 .rows("SELECT action, entity_id, request_id, before, after FROM audit_log ORDER BY at, id")
                 .await?,

@@ -71,7 +71,12 @@ impl Client {
         self.calls.lock().expect("nobody panics").clone()
     }
 
-    async fn send(&self, path: &str, (bearer, id): (&str, &str), body: &Value) -> Result<(u16, Value)> {
+    async fn send(
+        &self,
+        path: &str,
+        (bearer, id): (&str, &str),
+        body: &Value,
+    ) -> Result<(u16, Value)> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let apis = &self.fleet.apis;
         let base = apis[turn % apis.len()].address().context("this API is away")?;
@@ -114,7 +119,7 @@ impl Client {
                 let text = format!("{status} {answer}");
                 let code = answer.pointer("/errors/0/extensions/code").and_then(Value::as_str);
                 match code {
-                    None | Some("INTERNAL" | "UNAVAILABLE") => (Outcome::Unknown(text), Value::Null),
+                    None | Some("INTERNAL" | "BUSY") => (Outcome::Unknown(text), Value::Null),
                     Some(_) => (Outcome::Refused(text), Value::Null),
                 }
             }

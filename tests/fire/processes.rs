@@ -128,7 +128,8 @@ impl Slot {
         self.state().child = Some(child);
         self.state().starts += 1;
         let line = self.line(from).await?;
-        let address = line.split_once("GraphQL at ").and_then(|(_, rest)| rest.split_once("/graphql"));
+        let address =
+            line.split_once("GraphQL at ").and_then(|(_, rest)| rest.split_once("/graphql"));
         self.state().address = address.map(|(address, _)| address.to_owned());
         Ok(())
     }

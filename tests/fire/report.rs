@@ -72,9 +72,8 @@ impl Report {
         }
         let by_delivery = deliveries(&evidence.requests);
         let mut causes = BTreeMap::<String, usize>::new();
-        for (_, cause) in duplicates(&by_delivery, &evidence.past.faults) {
-            let cause = cause.map_or("none".to_owned(), |kind| format!("{kind:?}"));
-            *causes.entry(cause).or_default() += 1;
+        for (_, cause) in duplicates(&by_delivery, evidence) {
+            *causes.entry(cause.unwrap_or("none".to_owned())).or_default() += 1;
         }
         let wrong = |name: &str| {
             checks.iter().find(|check| check.name.starts_with(name)).map_or(0, |c| c.wrong.len())
@@ -140,7 +139,8 @@ fn take_over(evidence: &Evidence) -> BTreeMap<Kind, i64> {
         };
         let far = |fault: &&Fault| (log.created_date - lease - fault.start).abs();
         let faults = evidence.past.faults.iter().filter(|fault| fault.kind != Kind::KillApi);
-        if let Some(fault) = faults.filter(|fault| fault.start <= log.created_date).min_by_key(far) {
+        if let Some(fault) = faults.filter(|fault| fault.start <= log.created_date).min_by_key(far)
+        {
             let took = (next.at - fault.start).num_milliseconds();
             let entry = worst.entry(fault.kind).or_default();
             *entry = took.max(*entry);
@@ -163,15 +163,21 @@ fn recovery(evidence: &Evidence) -> Vec<i64> {
 pub fn trace(evidence: &Evidence) -> String {
     let mut lines = Vec::new();
     for fault in &evidence.past.faults {
-        lines.push(format!("{} {:?} {:?} until {}", fault.start, fault.kind, fault.slot, fault.end));
+        lines
+            .push(format!("{} {:?} {:?} until {}", fault.start, fault.kind, fault.slot, fault.end));
     }
     for requests in deliveries(&evidence.requests).values().filter(|all| all.len() > 1) {
         for request in requests {
             let cause = cause(&evidence.past.faults, request, Utc::now());
             lines.push(format!(
                 "{} {} {} attempt {} from {:?}: {:?} at {:?}, {cause:?}",
-                request.webhook_id, request.at, request.backend, request.attempt,
-                request.sender, request.answered, request.ended
+                request.webhook_id,
+                request.at,
+                request.backend,
+                request.attempt,
+                request.sender,
+                request.answered,
+                request.ended
             ));
         }
     }

@@ -51,9 +51,9 @@ const LONG: Form = Form {
 const SHORT: Form = Form {
     name: "short",
     own: &[
-        ("PFY_DISPATCH_TIMEOUT", "1s"),
-        ("PFY_DISPATCH_LEASE", "8s"),
-        ("PFY_LINE_TIMEOUT", "1s"),
+        ("PFY_DISPATCH_TIMEOUT", "2s"),
+        ("PFY_DISPATCH_LEASE", "9s"),
+        ("PFY_LINE_TIMEOUT", "2s"),
         ("PFY_DISPATCH_RETRY_INITIAL", "500ms"),
         ("PFY_DISPATCH_RETRY_MAX", "2s"),
         ("PFY_CRON_TRIGGER_CHECK_INTERVAL", "3s"),
@@ -63,8 +63,8 @@ const SHORT: Form = Form {
     gap: seconds(1),
     absence: seconds(1),
     outage: seconds(5),
-    timeout: seconds(1),
-    lease: seconds(8),
+    timeout: seconds(2),
+    lease: seconds(9),
     pass: seconds(3),
     cooldown: seconds(2),
 };

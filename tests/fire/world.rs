@@ -65,20 +65,32 @@ struct Furnished {
 impl World {
     /// Makes all of it.
     pub async fn furnish(client: Client, form: &Form, backends: &Backends) -> Result<Arc<Self>> {
-        let made = make(&client, "createProject", "CreateProjectInput",
-            json!({ "slug": "fire", "name": "Fire" })).await?;
+        let made = make(
+            &client,
+            "createProject",
+            "CreateProjectInput",
+            json!({ "slug": "fire", "name": "Fire" }),
+        )
+        .await?;
         let project = made["id"].as_str().context("project")?.to_owned();
         let mut applications = Vec::new();
         for slug in ["reports", "billing", "churn", "rough"] {
             applications.push(application(&client, &project, slug).await?);
         }
-        let line_oa = make(&client, "createLineOa", "CreateLineOaInput", json!({
-            "projectId": project, "name": "Fire", "channelId": "1234567890",
-            "channelSecret": "a-channel-secret", "channelAccessToken": ACCESS_TOKEN,
-        })).await?;
+        let line_oa = make(
+            &client,
+            "createLineOa",
+            "CreateLineOaInput",
+            json!({
+                "projectId": project, "name": "Fire", "channelId": "1234567890",
+                "channelSecret": "a-channel-secret", "channelAccessToken": ACCESS_TOKEN,
+            }),
+        )
+        .await?;
         let line_oa = line_oa["id"].as_str().context("LINE OA")?.to_owned();
         let cooldown = form.cooldown.as_secs();
-        let rules = [("once", "ONCE", 0), ("cool", "EVERY_TIME", cooldown), ("plain", "EVERY_TIME", 0)];
+        let rules =
+            [("once", "ONCE", 0), ("cool", "EVERY_TIME", cooldown), ("plain", "EVERY_TIME", 0)];
         let mut ids = Vec::new();
         for (name, frequency, cooldown) in rules {
             let text = format!("{name} {{{{ event.payload.submissionId }}}}");
@@ -187,7 +199,8 @@ impl World {
             });
             match number % 7 {
                 0 => {
-                    let both = (self.client.post(to, &id, &event), self.client.post(to, &id, &event));
+                    let both =
+                        (self.client.post(to, &id, &event), self.client.post(to, &id, &event));
                     let (one, other) = tokio::join!(both.0, both.1);
                     one.and(other)?;
                 }
@@ -242,7 +255,12 @@ fn update(alias: &str) -> String {
     UPDATE_TRIGGER.replace("updateTrigger(", &format!("{alias}: updateTrigger("))
 }
 
-async fn make(client: &Client, what: &'static str, input_type: &str, input: Value) -> Result<Value> {
+async fn make(
+    client: &Client,
+    what: &'static str,
+    input_type: &str,
+    input: Value,
+) -> Result<Value> {
     let query = format!("mutation($input: {input_type}!) {{ {what}(input: $input) {{ id }} }}");
     let made = client.insist((what, ""), &query, &json!({ "input": input })).await?;
     made.context("it was not found")
