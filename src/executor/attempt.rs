@@ -49,7 +49,11 @@ impl Executor {
         let began = self.clock().now();
         let Work { claimed, job, target, start_before } = work;
         let action = &claimed.action;
-        let target = self.target(action, job.place(), target, began).await;
+        let target = match start_before <= began {
+            // It is given back: nobody needs to know more.
+            true => target.target,
+            false => self.target(action, job.place(), target, began).await,
+        };
         let (attempt, finished, effect) =
             match self.without_attempt(&claimed, &target, start_before) {
                 Some(finished) => (None, finished, None),
@@ -72,14 +76,14 @@ impl Executor {
             return held.target;
         }
         match self.targets.fresh(&self.app, place, now).await {
-            Ok(target) => {
+            Some(target) => {
                 if !target.is_same_place(&held.target) {
                     self.lanes.moved(action.lane);
                 }
                 target
             }
             // The database is away. What was true a moment ago is the best there is.
-            Err(_) => held.target,
+            None => held.target,
         }
     }
 

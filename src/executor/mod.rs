@@ -43,6 +43,7 @@ mod waiting;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
+use std::time::Duration as Span;
 
 use chrono::{DateTime, Duration, Utc};
 use futures::FutureExt;
@@ -196,16 +197,38 @@ impl Executor {
         Lease { token: Uuid::new_v4(), until: now + length }
     }
 
-    /// How long after its claim an attempt may still start: it must end within the lease, and
-    /// what is held must not outlive a delete or disable by more than a pass.
+    /// How long after its claim an attempt may still start.
     fn start_within(&self) -> Duration {
-        let dispatch = &self.app.config.dispatch;
+        let (dispatch, cron) = (&self.app.config.dispatch, &self.app.config.cron);
         let timeout = dispatch.timeout.max(self.app.config.line.timeout);
-        let room = crate::app::span(dispatch.lease.saturating_sub(timeout));
-        room.min(crate::app::span(self.app.config.cron.trigger_check_interval))
+        crate::app::span(start_within(dispatch.lease, timeout, cron.trigger_check_interval))
     }
 
     fn jitter(&self) -> f64 {
         rand::random::<f64>()
+    }
+}
+
+/// What a lease should have left when an attempt has run out of time, to write down its outcome.
+const TO_WRITE: Span = Span::from_secs(5);
+
+/// How long after its claim an attempt may still start: it must end within the lease, with time
+/// left to be written down, and what is held must not outlive a delete or disable by more than a
+/// pass. A short lease leaves as much time for the one as for the other.
+fn start_within(lease: Span, timeout: Span, pass: Span) -> Span {
+    let room = lease.saturating_sub(timeout);
+    (room - TO_WRITE.min(room / 2)).min(pass)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_starts_last_leaves_time_to_write_down_its_outcome() {
+        let s = Span::from_secs;
+        assert_eq!(start_within(s(30), s(10), s(30)), s(15));
+        assert_eq!(start_within(s(30), s(10), s(1)), s(1), "off is off after a pass");
+        assert_eq!(start_within(s(10), s(5), s(30)), Span::from_millis(2_500));
     }
 }

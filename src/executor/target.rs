@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Duration, Utc};
 use http::HeaderValue;
 use secrecy::ExposeSecret;
 
@@ -62,9 +62,14 @@ pub(super) struct Callback {
     pub secret: SigningSecret,
 }
 
-/// Callbacks that were made before, by backend.
+/// What is known of targets.
 #[derive(Default)]
-pub(super) struct Targets(Mutex<HashMap<BackendId, Kept>>);
+pub(super) struct Targets {
+    /// Callbacks that were made before, by backend.
+    made: Mutex<HashMap<BackendId, Kept>>,
+    /// What the last reading of a single place found, and when; none: the database did not answer.
+    read: tokio::sync::Mutex<HashMap<Place, (DateTime<Utc>, Option<Target>)>>,
+}
 
 struct Kept {
     callback_url: String,
@@ -100,10 +105,23 @@ impl Targets {
         Ok(targets)
     }
 
-    /// Reads the target of one place.
-    pub async fn fresh(&self, app: &App, place: Place, now: DateTime<Utc>) -> Result<Target> {
-        let targets = self.load(app, &HashSet::from([place]), now).await?;
-        Ok(targets.into_values().next().unwrap_or(Target::Gone))
+    /// The target of one place as it was less than a second before `now`; none if the database is
+    /// away. A backlog asks for the same place again and again: one asker reads, the others wait
+    /// and take what it found, so that they leave the connections to those who record outcomes.
+    pub async fn fresh(&self, app: &App, place: Place, now: DateTime<Utc>) -> Option<Target> {
+        let mut read = self.read.lock().await;
+        if let Some((at, target)) = read.get(&place)
+            && now - *at < Duration::seconds(1)
+        {
+            return target.clone();
+        }
+        let found = self.load(app, &HashSet::from([place]), now).await;
+        let target = found.ok().map(|found| found.into_values().next().unwrap_or(Target::Gone));
+        if read.len() >= KEPT {
+            read.clear();
+        }
+        read.insert(place, (now, target.clone()));
+        target
     }
 
     async fn backends(
@@ -132,7 +150,7 @@ impl Targets {
         if !backend.is_active(now, app.heartbeat_timeout()) {
             return Target::Inactive;
         }
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(same) = kept.get(&backend.id)
             && same.callback_url == backend.callback_url
             && same.secrets == secrets

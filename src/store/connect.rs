@@ -18,6 +18,9 @@ use crate::error::{Error, Result};
 const SQLITE_READERS: u32 = 4;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(8);
+/// A process that was frozen, or whose machine went away, in the middle of a transaction must not
+/// hold its locks for ever: others could not take its work over. Ours never think that long.
+const IDLE_IN_TRANSACTION: &str = "SET idle_in_transaction_session_timeout = '15s'";
 /// A pooled connection that rested longer is tried before it is used.
 const TRIED_AFTER: Duration = Duration::from_secs(5);
 
@@ -128,9 +131,17 @@ fn postgres(options: &Options) -> ConnectOptions {
     let mut connect = common(options, options.max_connections);
     connect.test_before_acquire_if_idle_for(TRIED_AFTER);
     connect.set_application_name("trigger-manager");
+    let mut settings = IDLE_IN_TRANSACTION.to_owned();
     if let Some(schema) = &options.schema {
-        connect.set_schema_search_path(schema.clone());
+        settings = format!("{settings}; SET search_path = \"{schema}\"");
     }
+    connect.map_sqlx_postgres_pool_opts(move |pool| {
+        let settings = settings.clone();
+        pool.after_connect(move |connection, _| {
+            let settings = sqlx::raw_sql(sqlx::AssertSqlSafe(settings.clone()));
+            Box::pin(async move { settings.execute(connection).await.map(drop) })
+        })
+    });
     connect
 }
 

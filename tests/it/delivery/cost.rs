@@ -1,7 +1,9 @@
 //! What delivering costs the database, in counts that no noise can touch.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicI64, Ordering};
 
+use chrono::Duration;
 use trigger_manager::domain::id::TriggerId;
 use trigger_manager::domain::trigger::Trigger;
 use trigger_manager::store::trigger;
@@ -35,4 +37,40 @@ async fn ten_thousand_deliveries_cost_a_fixed_number_of_statements_and_commits_a
     assert_eq!(commits, (DUE / 500 + DUE / 250 + DUE / 250) as u64);
     let statements = traffic.statements() - statements;
     assert!(statements <= (DUE / 20) as u64, "{statements} statements");
+}
+
+/// Due deliveries to one backend, of which the first lasts `seconds`: the statements that they cost.
+async fn statements_when_the_first_lasts(seconds: i64) -> u64 {
+    const FEW: usize = 200;
+    let t = TestApp::new().await;
+    let backend = t.register("a").await;
+    let first = t.trigger("0 0 * * * *").await;
+    let tx = t.app.store.begin().await.unwrap();
+    for _ in 1..FEW {
+        let another = Trigger { id: TriggerId::new(), ..first.clone() };
+        trigger::insert(&*tx, &another).await.unwrap();
+    }
+    tx.commit_unaudited().await.unwrap();
+    t.advance(3600);
+    t.heartbeat(&[backend.id]).await;
+    let (clock, lasts) = (t.clock.clone(), AtomicI64::new(seconds));
+    t.receiver.during("/a", move || {
+        clock.advance(Duration::seconds(lasts.swap(0, Ordering::Relaxed)));
+        Box::pin(async {})
+    });
+    let before = t.app.store.traffic().statements();
+    assert_eq!(t.run().await.attempts, FEW);
+    t.app.store.traffic().statements() - before
+}
+
+#[tokio::test]
+async fn a_backlog_that_is_held_asks_once_a_second_where_it_leads() {
+    let statements = statements_when_the_first_lasts(2).await;
+    assert!(statements < 50, "{statements} statements");
+}
+
+#[tokio::test]
+async fn a_backlog_that_can_not_start_in_time_is_given_back_without_a_question() {
+    let statements = statements_when_the_first_lasts(12).await;
+    assert!(statements < 50, "{statements} statements");
 }

@@ -1,6 +1,6 @@
 //! Transactions that the database ends by itself.
 
-use sea_orm::ConnectionTrait;
+use sea_orm::{ConnectionTrait, DbBackend, Statement};
 use trigger_manager::store::{Engine, setting};
 
 use super::world::at;
@@ -35,4 +35,18 @@ async fn what_is_committed_after_a_broken_transaction_is_there_for_everybody() {
     let another = store.another().await;
     let found = setting::get(another.read(), "after").await.unwrap();
     assert_eq!(found.as_deref(), Some("kept"));
+}
+
+#[tokio::test]
+async fn a_transaction_that_is_left_alone_does_not_hold_its_locks_for_ever() {
+    // SQLite's locks end with the process, and a frozen one is the only one.
+    if engine() == Engine::Sqlite {
+        return;
+    }
+    let store = TestStore::new().await;
+    let show = "SHOW idle_in_transaction_session_timeout";
+    let show = Statement::from_string(DbBackend::Postgres, show);
+    let row = store.read().query_one_raw(show).await.unwrap().unwrap();
+    let found: String = row.try_get_by_index(0).unwrap();
+    assert_eq!(found, "15s");
 }
