@@ -7,6 +7,9 @@ pub mod app;
 pub mod cli;
 pub mod clock;
 pub mod config;
+#[cfg(test)]
+#[path = "../tests/corpus/mod.rs"]
+mod corpus;
 mod demo;
 pub mod domain;
 pub mod egress;

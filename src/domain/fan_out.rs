@@ -101,7 +101,11 @@ fn delivery(
 
 #[cfg(test)]
 mod tests {
+    use chrono::TimeZone;
+
     use super::*;
+    use crate::domain::id::{ApplicationId, OccurrenceId, TriggerId};
+    use crate::domain::trigger::{Origin, Payload};
 
     const POLICY: RetryPolicy = RetryPolicy {
         initial: Duration::seconds(5),
@@ -123,5 +127,76 @@ mod tests {
         assert_eq!(POLICY.pause(2, 1.0), Duration::seconds(5));
         assert_eq!(POLICY.pause(2, 0.5), Duration::milliseconds(7500));
         assert_eq!(POLICY.pause(2, 7.0), Duration::seconds(5));
+    }
+
+    fn at(seconds: i64) -> DateTime<Utc> {
+        Utc.with_ymd_and_hms(2026, 3, 1, 12, 0, 0).unwrap() + Duration::seconds(seconds)
+    }
+
+    /// Due and made at the beginning.
+    fn occurrence() -> Occurrence {
+        let trigger_id = TriggerId::new();
+        Occurrence {
+            id: OccurrenceId::new(),
+            trigger_id,
+            application_id: ApplicationId::new(),
+            scheduled_at: at(0),
+            until_at: None,
+            occurrences: 1,
+            origin: Origin::Schedule,
+            status: OccurrenceStatus::Pending,
+            reason: None,
+            payload: Payload {
+                trigger_id,
+                trigger_name: "n".into(),
+                cron_expression: "@daily".into(),
+                run_key: "k".into(),
+                executed_at: "2026-03-01T12:00:00Z".into(),
+            },
+            deliveries: 0,
+            delivered: 0,
+            failed: 0,
+            fan_out_attempts: 0,
+            next_attempt_at: Some(at(0)),
+            created_at: at(0),
+            finished_at: None,
+        }
+    }
+
+    #[test]
+    fn each_backend_gets_a_delivery_that_is_due_since_its_occurrence_is() {
+        let (mut occurrence, backends) = (occurrence(), [BackendId::new(), BackendId::new()]);
+        let deliveries = fan_out(&mut occurrence, &backends, at(7), (&POLICY, 0.0));
+        assert_eq!((occurrence.deliveries, occurrence.next_attempt_at), (2, None));
+        assert_eq!(occurrence.status, OccurrenceStatus::Pending);
+        for (delivery, backend) in deliveries.iter().zip(backends) {
+            assert_eq!((delivery.backend_id, delivery.occurrence_id), (backend, occurrence.id));
+            assert_eq!(delivery.status, ActionStatus::Pending);
+            assert_eq!((delivery.execute_at, delivery.created_at), (at(0), at(7)));
+            assert_eq!(delivery.expires_at, Some(at(7) + POLICY.max_age));
+            assert_eq!((delivery.retry_count, delivery.attempts_before), (0, 0));
+        }
+        assert_eq!(deliveries.len(), 2);
+        let mut ahead = Occurrence { scheduled_at: at(60), ..occurrence };
+        let early = fan_out(&mut ahead, &backends, at(7), (&POLICY, 0.0));
+        assert_eq!(early[0].execute_at, at(7), "what is run by hand does not wait");
+    }
+
+    #[test]
+    fn an_occurrence_without_a_backend_waits_ever_longer_and_ends_with_its_age() {
+        let mut waiting = occurrence();
+        for (now, count, next) in [(0, 1, 5), (5, 2, 15), (15, 3, 35)] {
+            assert!(fan_out(&mut waiting, &[], at(now), (&POLICY, 0.0)).is_empty());
+            assert_eq!(waiting.fan_out_attempts, count);
+            assert_eq!(waiting.next_attempt_at, Some(at(next)));
+        }
+        let end = 24 * 3600;
+        fan_out(&mut waiting, &[], at(end - 1), (&POLICY, 0.0));
+        assert_eq!(waiting.next_attempt_at, Some(at(end)), "no later than its end");
+        assert_eq!((waiting.status, waiting.finished_at), (OccurrenceStatus::Pending, None));
+        fan_out(&mut waiting, &[], at(end), (&POLICY, 0.0));
+        assert_eq!((waiting.status, waiting.next_attempt_at), (OccurrenceStatus::Failed, None));
+        assert_eq!(waiting.reason.as_deref(), Some(NO_BACKEND));
+        assert_eq!((waiting.finished_at, waiting.fan_out_attempts), (Some(at(end)), 4));
     }
 }

@@ -158,6 +158,24 @@ mod tests {
     }
 
     #[test]
+    fn a_window_is_evaluated_up_to_now_whatever_was_due_in_it() {
+        for now in [0, 9, 35] {
+            let evaluation = run("*/10 * * * * *", CatchUp::All, at(now));
+            assert_eq!(evaluation.evaluated_at, at(now));
+            assert_eq!(evaluation.fire.len() as i64, now / 10);
+        }
+    }
+
+    #[test]
+    fn a_due_time_is_on_time_until_it_is_older_than_the_limit() {
+        for (now, fired) in [(660, 1), (661, 0)] {
+            let evaluation = run("0 */10 * * * *", CatchUp::None, at(now));
+            assert_eq!(evaluation.fire.len(), fired, "{now}");
+            assert_eq!(evaluation.skipped.len(), 1 - fired, "{now}");
+        }
+    }
+
+    #[test]
     fn more_than_the_cap_in_one_window_keeps_the_first_and_records_the_rest() {
         let evaluation = run("* * * * * *", CatchUp::All, at(100));
         assert_eq!(evaluation.fire.len(), 60);

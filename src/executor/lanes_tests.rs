@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{Duration, TimeZone};
+use futures::FutureExt;
 use uuid::Uuid;
 
 use super::*;
@@ -146,4 +147,98 @@ fn what_is_drained_is_gone_and_what_is_in_flight_is_not_drained() {
     }
     assert!(lanes.next(now()).is_none());
     assert_eq!(lanes.in_flight(), 0);
+}
+
+fn was_rung(lanes: &Lanes) -> bool {
+    lanes.room.notified().now_or_never().is_some()
+}
+
+#[test]
+fn more_is_asked_for_when_little_is_left_and_when_a_backend_does_not_answer() {
+    let limits = Limits { total: 10, per_application: 10, per_backend: 10, low_water: 2 };
+    let (lanes, app, backend) = (Lanes::new(limits), ApplicationId::new(), BackendId::new());
+    lanes.push((0..5).map(|_| work(app, backend)));
+    let rung: Vec<_> = (0..5)
+        .map(|_| {
+            assert!(lanes.next(now()).is_some());
+            was_rung(&lanes)
+        })
+        .collect();
+    assert_eq!(rung, [false, false, true, false, false]);
+    lanes.done(backend.0, app.0, Some(true));
+    assert!(!was_rung(&lanes));
+    lanes.done(backend.0, app.0, Some(false));
+    assert!(was_rung(&lanes));
+}
+
+#[test]
+fn no_more_runs_than_the_limit_in_all() {
+    let lanes = lanes();
+    lanes.push((0..20).map(|_| work(ApplicationId::new(), BackendId::new())));
+    assert_eq!((lanes.free(), lanes.startable()), (10, 20));
+    for _ in 0..8 {
+        assert!(lanes.next(now()).is_some());
+    }
+    assert_eq!((lanes.free(), lanes.in_flight(), lanes.queued()), (2, 8, 12));
+    assert_eq!(started(&lanes).len(), 2);
+    assert_eq!((lanes.free(), lanes.in_flight()), (0, 10));
+}
+
+#[test]
+fn an_applications_slots_come_free_one_by_one() {
+    let (lanes, app) = (lanes(), ApplicationId::new());
+    let backends = [BackendId::new(), BackendId::new(), BackendId::new()];
+    lanes.push((0..30).map(|n| work(app, backends[n % 3])));
+    assert_eq!(started(&lanes).values().sum::<usize>(), 6);
+    lanes.done(backends[0].0, app.0, Some(true));
+    assert_eq!(started(&lanes).values().sum::<usize>(), 1);
+}
+
+#[test]
+fn what_is_known_of_an_idle_backend_is_forgotten_unless_it_is_silent() {
+    let limits = Limits { total: 500, per_application: 500, per_backend: 35, low_water: 0 };
+    let (lanes, app, backend) = (Lanes::new(limits), ApplicationId::new(), BackendId::new());
+    let fill = || {
+        lanes.push((0..50).map(|_| work(app, backend)));
+        started(&lanes).values().sum::<usize>()
+    };
+    lanes.push((0..2).map(|_| work(app, backend)));
+    assert_eq!(started(&lanes)[&backend], 2);
+    lanes.done(backend.0, app.0, Some(true));
+    assert_eq!(fill(), 19, "it is not idle, and has twice the slots");
+    lanes.drain();
+    for _ in 0..20 {
+        lanes.done(backend.0, app.0, Some(true));
+    }
+    assert_eq!(fill(), BEGINNING);
+    lanes.drain();
+    for _ in 0..BEGINNING {
+        lanes.done(backend.0, app.0, Some(false));
+    }
+    assert_eq!(fill(), PROBATION);
+}
+
+#[test]
+fn a_lane_is_full_and_has_room_by_its_slots() {
+    let (lanes, app, backend) = (lanes(), ApplicationId::new(), BackendId::new());
+    assert_eq!((lanes.most_of_a_lane(), lanes.room_of(backend.0)), (20, 40));
+    lanes.push((0..19).map(|_| work(app, backend)));
+    assert_eq!((lanes.full(), lanes.room_of(backend.0)), (vec![], 21));
+    lanes.push([work(app, backend)]);
+    assert_eq!((lanes.full(), lanes.room_of(backend.0)), (vec![backend.0], 20));
+    lanes.push((0..80).map(|_| work(app, backend)));
+    assert_eq!((lanes.startable(), lanes.room_of(backend.0)), (40, 0));
+}
+
+#[test]
+fn a_silent_lane_has_room_for_what_it_may_try() {
+    let (lanes, app, backend) = (lanes(), ApplicationId::new(), BackendId::new());
+    lanes.push((0..3).map(|_| work(app, backend)));
+    assert_eq!(started(&lanes)[&backend], 3);
+    for _ in 0..2 {
+        lanes.done(backend.0, app.0, Some(false));
+    }
+    assert_eq!((lanes.full(), lanes.room_of(backend.0)), (vec![], 1));
+    lanes.push([work(app, backend)]);
+    assert_eq!((lanes.full(), lanes.room_of(backend.0)), (vec![backend.0], 0));
 }

@@ -5,6 +5,8 @@ mod api;
 mod app;
 mod authoring;
 mod client;
+#[path = "../corpus/mod.rs"]
+mod corpus;
 mod coverage;
 mod delivery;
 mod driver;

@@ -91,6 +91,12 @@ mod tests {
     }
 
     #[test]
+    fn limits_have_the_names_that_the_log_holds() {
+        let names = [Limit::Frequency, Limit::Cooldown].map(Limit::as_str);
+        assert_eq!(names, ["frequency", "cooldown"]);
+    }
+
+    #[test]
     fn once_holds_for_ever_whatever_the_cooldown() {
         let rule = limited(Frequency::Once, 10);
         let held = Rate::Held { by: Limit::Frequency, until: None };

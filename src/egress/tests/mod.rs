@@ -4,6 +4,7 @@
 mod addresses;
 mod backend;
 mod hostile;
+mod kept;
 mod names;
 mod properties;
 mod retrying;

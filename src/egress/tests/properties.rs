@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 
 use super::strict;
+use crate::corpus::cases;
 
 /// Octet by octet, so that it shares nothing with the table under test.
 fn is_special(ip: Ipv4Addr) -> bool {
@@ -22,7 +23,7 @@ fn is_special(ip: Ipv4Addr) -> bool {
         || ip == Ipv4Addr::new(168, 63, 129, 16)
 }
 
-fn special_v4() -> impl Strategy<Value = Ipv4Addr> {
+pub(super) fn special_v4() -> impl Strategy<Value = Ipv4Addr> {
     let heads = prop_oneof![
         Just((0x0000_0000_u32, 8)),
         Just((0x0a00_0000, 8)),
@@ -46,7 +47,7 @@ fn special_v4() -> impl Strategy<Value = Ipv4Addr> {
 }
 
 /// The texts that mean `ip` to the parser, or carry it inside an IPv6 address.
-fn spellings(ip: Ipv4Addr) -> Vec<String> {
+pub(super) fn spellings(ip: Ipv4Addr) -> Vec<String> {
     let [a, b, c, d] = ip.octets();
     let whole = u32::from(ip);
     let (tail3, tail2) = (whole & 0x00ff_ffff, whole & 0xffff);
@@ -89,7 +90,7 @@ fn spellings(ip: Ipv4Addr) -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(256))]
 
     #[test]
     fn a_special_ipv4_address_is_refused_in_every_spelling(ip in special_v4()) {

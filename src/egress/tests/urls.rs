@@ -212,7 +212,9 @@ fn a_url_is_stored_in_its_normal_form() {
     ];
     for (given, normal) in cases {
         let url = strict().parse_url(given).unwrap();
-        assert_eq!(url.as_str(), normal);
+        assert_eq!((url.as_str(), url.to_string().as_str()), (normal, normal));
+        let host = normal.split('/').nth(2).unwrap();
+        assert_eq!(url.host().unwrap().to_string(), host);
         assert_eq!(strict().parse_url(normal).unwrap(), url);
     }
 }

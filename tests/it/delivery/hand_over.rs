@@ -1,12 +1,14 @@
 //! Several executors, and executors that go away.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Barrier;
 use trigger_manager::domain::delivery::ActionStatus;
 use trigger_manager::domain::trigger::OccurrenceStatus;
 
 use crate::app::TestApp;
+use crate::receiver::Answer;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn racing_executors_fire_each_due_time_once() {
@@ -79,4 +81,58 @@ async fn an_executor_that_comes_back_after_its_lease_sends_nothing_it_no_longer_
     assert_eq!(t.receiver.received().len(), 1);
     let delivery = t.deliveries().await.remove(0);
     assert_eq!(delivery.status, ActionStatus::Completed);
+}
+
+#[tokio::test]
+async fn a_claim_begins_after_the_lanes_that_the_one_before_came_to() {
+    let t = TestApp::new().await;
+    let mut backends = Vec::new();
+    for name in ["a", "b", "c"] {
+        backends.push(t.register(name).await.id);
+    }
+    backends.sort_by_key(|id| id.0);
+    t.trigger("*/30 * * * * *").await;
+    t.advance(60);
+    let executor = t.another_executor().await;
+    executor.pass(t.app.now(), 0).await.unwrap();
+    assert_eq!(executor.claim(t.app.now(), 3).await.unwrap(), 3);
+    assert_eq!(executor.claim(t.app.now(), 2).await.unwrap(), 2);
+    let deliveries = t.deliveries().await;
+    let claimed = backends.iter().map(|id| {
+        let of = deliveries.iter().filter(|delivery| delivery.backend_id == *id);
+        of.filter(|delivery| delivery.status == ActionStatus::Processing).count()
+    });
+    assert_eq!(claimed.collect::<Vec<_>>(), [2, 1, 2], "the third was not passed over");
+}
+
+#[tokio::test]
+async fn what_is_known_too_late_is_logged_and_changes_nothing() {
+    let t = TestApp::new().await;
+    let backend = t.register("a").await;
+    t.trigger("0 0 * * * *").await;
+    t.advance(3600);
+    t.heartbeat(&[backend.id]).await;
+    // The first answer comes when the lease has ended and the work has been taken back.
+    let (app, clock, first) = (t.app.clone(), t.clock.clone(), Arc::new(AtomicBool::new(true)));
+    let other = Arc::new(t.another_executor().await);
+    t.receiver.during("/a", move || {
+        let (app, clock, other) = (app.clone(), clock.clone(), other.clone());
+        let first = first.swap(false, Ordering::SeqCst);
+        Box::pin(async move {
+            if first {
+                clock.advance(chrono::Duration::seconds(31));
+                assert_eq!(other.reap(app.now()).await.unwrap(), 1);
+            }
+        })
+    });
+    t.receiver.next("/a", [Answer::Status(410)]);
+    t.run().await;
+    let delivery = t.deliveries().await.remove(0);
+    assert_eq!(delivery.status, ActionStatus::Completed, "the backend was not turned away");
+    let attempts = t.app.attempts_of(&[delivery.id]).await.unwrap();
+    assert_eq!(attempts.len(), 3, "the late one, the one that was given up, and the last");
+    assert_eq!(t.occurrences().await[0].status, OccurrenceStatus::Delivered);
+    let metrics = t.app.metrics.encode();
+    assert!(metrics.contains("pfy_executor_fenced_total 1\n"), "{metrics}");
+    assert!(metrics.contains("pfy_executor_callbacks_refused_total 0\n"), "{metrics}");
 }

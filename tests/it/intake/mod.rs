@@ -3,6 +3,7 @@
 mod cloud;
 mod events;
 mod hostile;
+mod kept;
 mod resume;
 mod webhook;
 

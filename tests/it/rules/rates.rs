@@ -1,6 +1,7 @@
 //! Frequency and cooldown.
 
 use chrono::Duration;
+use serde_json::json;
 use trigger_manager::domain::rule::{Frequency, TriggerRule};
 
 use super::place::{Place, text};
@@ -47,6 +48,23 @@ async fn every_frequency_lets_the_next_one_through_exactly_when_its_window_ends(
         p.form_sent(1).await;
         assert_eq!(p.sent().len(), 2, "{frequency:?}");
     }
+}
+
+#[tokio::test]
+async fn an_event_that_the_condition_leaves_out_uses_up_nothing() {
+    let p = Place::new().await;
+    let source_config = json!({ "condition": "event.payload.submissionId == 'yes'" });
+    let draft = TriggerRule { source_config, frequency: Frequency::Once, ..p.draft() };
+    p.save(draft).await;
+    for submission in ["no", "yes", "yes"] {
+        let mut event = p.form(1);
+        event.payload["submissionId"] = submission.into();
+        p.happens(&[event]).await;
+        p.t.run().await;
+    }
+    let said: Vec<_> = p.said().await.into_iter().filter_map(|(_, reason)| reason).collect();
+    assert_eq!(said, ["condition", "frequency"]);
+    assert_eq!(p.sent().len(), 1);
 }
 
 #[tokio::test]

@@ -19,8 +19,11 @@ async fn a_claim_takes_no_more_than_asked_for_the_earliest_first() {
     let claimed = claim(&store, at(1000), 3, 1000).await;
     let ids: HashSet<_> = claimed.iter().map(|one| one.action.id).collect();
     assert_eq!(ids, queued[..3].iter().map(|one| one.id).collect());
+    let share = claim(&store, at(1000), 100, 2).await;
+    let ids: HashSet<_> = share.iter().map(|one| one.action.id).collect();
+    assert_eq!(ids, queued[3..5].iter().map(|one| one.id).collect(), "of a lane's share too");
     assert_eq!(claim(&store, at(1000), 0, 1000).await, []);
-    assert_eq!(claim(&store, at(1000), 100, 1000).await.len(), 7);
+    assert_eq!(claim(&store, at(1000), 100, 1000).await.len(), 5);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use trigger_manager::domain::delivery::ActionStatus;
 use trigger_manager::store::executor::{self, Finished};
 use uuid::Uuid;
 
-use super::world::{World, at, ending, race, within};
+use super::world::{World, asking, at, ending, race, within};
 use crate::harness::TestStore;
 
 #[tokio::test]
@@ -78,8 +78,9 @@ async fn a_lease_is_safe_until_it_ends_and_then_the_work_is_due_as_one_more_atte
     let (_, deliveries) = world.occurrence(&[backend.id]).await;
     let claimed = world.claim(at(1000)).await;
     let end = claimed[0].lease.until;
-    let early = end - chrono::Duration::milliseconds(1);
-    assert_eq!(within!(store, |tx| executor::reap(&*tx, early, 10)), []);
+    for early in [end - chrono::Duration::milliseconds(1), end] {
+        assert_eq!(within!(store, |tx| executor::reap(&*tx, early, 10)), []);
+    }
     let now = end + chrono::Duration::milliseconds(1);
     let reaped = within!(store, |tx| executor::reap(&*tx, now, 10));
     assert_eq!(reaped.len(), 1);
@@ -120,6 +121,22 @@ async fn no_more_is_taken_over_than_asked_for() {
     world.claim(at(1000)).await;
     assert_eq!(within!(store, |tx| executor::reap(&*tx, at(60_000), 2)).len(), 2);
     assert_eq!(within!(store, |tx| executor::reap(&*tx, at(60_000), 10)).len(), 3);
+}
+
+#[tokio::test]
+async fn what_was_held_longest_is_taken_over_first() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    let backend = world.backend("backend").await;
+    world.queued(backend.id, 2).await;
+    let mut held = Vec::new();
+    for now in [1000, 2000] {
+        held.extend(executor::claim(&store, asking(at(now), 1, 1)).await.unwrap());
+    }
+    for one in held {
+        let reaped = within!(store, |tx| executor::reap(&*tx, at(90_000), 1));
+        assert_eq!(reaped[0].id, one.action.id);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -26,6 +26,8 @@ pub(super) struct Cost {
     pub directives: usize,
     /// How deep fields nest.
     pub depth: usize,
+    /// How deep selections nest.
+    pub levels: usize,
 }
 
 impl Cost {
@@ -35,6 +37,7 @@ impl Cost {
         self.aliases = self.aliases.saturating_add(other.aliases);
         self.directives = self.directives.saturating_add(other.directives);
         self.depth = self.depth.max(other.depth);
+        self.levels = self.levels.max(other.levels);
     }
 }
 
@@ -51,6 +54,9 @@ pub(super) struct Counter<'a> {
     /// Whether a text holds a null character; looked for only where one may be.
     pub has_null: bool,
     may_have_null: bool,
+    /// How many sets of selections were looked at.
+    #[cfg(test)]
+    pub visited: usize,
 }
 
 impl<'a> Counter<'a> {
@@ -58,7 +64,15 @@ impl<'a> Counter<'a> {
     pub(super) fn new(document: &'a ExecutableDocument, text: &str) -> Self {
         let may_have_null = text.contains('\0') || text.contains("\\u0000");
         let known = HashMap::new();
-        Self { document, known, introspects: false, has_null: false, may_have_null }
+        Self {
+            document,
+            known,
+            introspects: false,
+            has_null: false,
+            may_have_null,
+            #[cfg(test)]
+            visited: 0,
+        }
     }
 
     /// The cost of all operations together, and at least that of each fragment. Refused: a
@@ -83,7 +97,11 @@ impl<'a> Counter<'a> {
 
     fn set(&mut self, set: &'a SelectionSet, level: usize) -> Result<Cost, Refusal> {
         if level > LEVELS {
-            return Err(format!("selections and fragments nest more than {LEVELS} levels deep"));
+            return Err(too_deep());
+        }
+        #[cfg(test)]
+        {
+            self.visited += 1;
         }
         let mut total = Cost::default();
         for selection in &set.items {
@@ -103,6 +121,7 @@ impl<'a> Counter<'a> {
                 }
             }
         }
+        total.levels += 1;
         Ok(total)
     }
 
@@ -124,6 +143,8 @@ impl<'a> Counter<'a> {
     /// A fragment that there is none of costs nothing here; validation refuses it.
     fn fragment(&mut self, name: &'a Name, level: usize) -> Result<Cost, Refusal> {
         match self.known.get(name) {
+            // It was counted from another place, where less was above it perhaps.
+            Some(Some(cost)) if level - 1 + cost.levels > LEVELS => return Err(too_deep()),
             Some(Some(cost)) => return Ok(*cost),
             Some(None) => return Err(format!("the fragment {name} contains itself")),
             None => {}
@@ -143,17 +164,23 @@ impl<'a> Counter<'a> {
     }
 }
 
+fn too_deep() -> Refusal {
+    format!("selections and fragments nest more than {LEVELS} levels deep")
+}
+
 /// Variables are looked at by themselves.
 fn known(_: Name) -> Result<Value, std::convert::Infallible> {
     Ok(Value::Null)
 }
 
-/// Whether a text in `value` holds a null character.
+/// Whether a text or a key in `value` holds a null character.
 pub(super) fn holds_null(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains('\0'),
         Value::List(values) => values.iter().any(holds_null),
-        Value::Object(fields) => fields.values().any(holds_null),
+        Value::Object(fields) => {
+            fields.iter().any(|(name, value)| name.contains('\0') || holds_null(value))
+        }
         _ => false,
     }
 }

@@ -148,7 +148,9 @@ fn check_variables(operation: &OperationDefinition, variables: &Variables) -> Se
             return Err(about_request(error, BAD_USER_INPUT));
         }
     }
-    if variables.values().any(holds_null) {
+    let wanted = operation.variable_definitions.iter();
+    let mut defaults = wanted.filter_map(|wanted| wanted.node.default_value.as_ref());
+    if variables.values().any(holds_null) || defaults.any(|value| holds_null(&value.node)) {
         return Err(null_character());
     }
     Ok(())

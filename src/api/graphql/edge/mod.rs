@@ -7,6 +7,8 @@ mod media;
 mod origin;
 mod scan;
 mod socket;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -7,6 +7,7 @@ use super::{Schedule, Zone};
 mod calendar;
 mod daylight;
 mod describe;
+mod kept;
 mod naive;
 mod parser;
 mod properties;

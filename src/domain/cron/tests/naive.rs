@@ -2,15 +2,24 @@
 //! every value, every second, every day. It shares no code with what it checks.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use chrono::{DateTime, Datelike};
 use jiff::Timestamp;
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone, TimeZoneDatabase};
 use proptest::prelude::*;
+use regex::Regex;
 
 const LIMITS: [(u32, u32); 6] = [(0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 6)];
 const MONTHS: &str = "jan feb mar apr may jun jul aug sep oct nov dec";
 const WEEK_DAYS: &str = "SUN MON TUE WED THU FRI SAT";
+const SPACE: [char; 5] = [' ', '\t', '\n', '\r', '\x0c'];
+
+/// An item of a list.
+static ITEM: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^(?:(\*|\?)|([0-9]+|[A-Za-z]{3})(?:-([0-9]+|[A-Za-z]{3}))?)(?:/([0-9]+))?$")
+        .unwrap()
+});
 
 /// One item of a field's list.
 #[derive(Debug, Clone)]
@@ -28,6 +37,22 @@ enum Range {
 }
 
 impl Item {
+    /// None for what is no item of the field.
+    fn read(field: usize, text: &str) -> Option<Self> {
+        let parts = ITEM.captures(text)?;
+        let range = match (parts.get(1), parts.get(2), parts.get(3)) {
+            (Some(star), ..) if star.as_str() == "?" && !matches!(field, 3 | 5) => return None,
+            (Some(_), ..) => Range::Star,
+            (None, start, None) => Range::One(value(field, start?.as_str())?),
+            (None, start, Some(end)) => {
+                let (start, end) = (value(field, start?.as_str())?, value(field, end.as_str())?);
+                (start <= end).then_some(Range::Span(start, end))?
+            }
+        };
+        let step = parts.get(4).map(|step| number(step.as_str()));
+        (step != Some(0)).then_some(Self { range, step, named: false })
+    }
+
     fn matches(&self, field: usize, value: u32) -> bool {
         let (start, end) = match (self.range, self.step) {
             (Range::Star, _) => LIMITS[field],
@@ -58,6 +83,28 @@ impl Item {
     }
 }
 
+fn number(digits: &str) -> u32 {
+    digits.trim_start_matches('0').parse().unwrap_or(if digits.trim_matches('0').is_empty() {
+        0
+    } else {
+        u32::MAX
+    })
+}
+
+fn value(field: usize, text: &str) -> Option<u32> {
+    let named = |names: &str, first: usize| {
+        names.split(' ').position(|name| name.eq_ignore_ascii_case(text)).map(|at| at + first)
+    };
+    let value = match (field, text.as_bytes()[0].is_ascii_digit()) {
+        (_, true) => number(text),
+        (4, false) => named(MONTHS, 1)? as u32,
+        (5, false) => named(WEEK_DAYS, 0)? as u32,
+        _ => return None,
+    };
+    let (min, max) = LIMITS[field];
+    (min <= value && value <= max).then_some(value)
+}
+
 /// A cron expression as a list of items for each field.
 #[derive(Debug, Clone)]
 pub(super) struct Model {
@@ -72,6 +119,27 @@ impl Model {
             (0..64).map(matches).collect()
         };
         Self { allowed: (0..6).map(allowed).collect(), fields }
+    }
+
+    /// Reads an expression. None for what is none; one that never fires is one.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        if !text.is_ascii() || text.len() > 256 {
+            return None;
+        }
+        let text = match text.trim_matches(SPACE) {
+            "@hourly" => "0 0 * * * *",
+            "@daily" | "@midnight" => "0 0 0 * * *",
+            "@weekly" => "0 0 0 * * 0",
+            "@monthly" => "0 0 0 1 * *",
+            "@yearly" | "@annually" => "0 0 0 1 1 *",
+            other => other,
+        };
+        let words: Vec<_> = text.split(SPACE).filter(|word| !word.is_empty()).collect();
+        let items = |(field, word): (usize, &&str)| -> Option<Vec<_>> {
+            word.split(',').map(|item| Item::read(field, item)).collect()
+        };
+        let fields: Vec<_> = words.iter().enumerate().take(6).map(items).collect::<Option<_>>()?;
+        (words.len() == 6).then(|| Self::new(fields))
     }
 
     pub(super) fn text(&self) -> String {
@@ -113,7 +181,7 @@ impl Model {
             && self.allowed[2][(second / 3600) as usize]
     }
 
-    fn matches(&self, civil: i64) -> bool {
+    pub(super) fn matches(&self, civil: i64) -> bool {
         self.matches_time(civil.rem_euclid(86_400)) && self.matches_day(civil.div_euclid(86_400))
     }
 }
