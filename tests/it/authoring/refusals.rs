@@ -63,14 +63,6 @@ async fn each_part_of_a_rule_is_refused_with_code_path_and_sentence() {
         ),
         (schedule(json!({ "timeZone": "Mars/One" })), "INVALID", "sourceConfig.timeZone", "Mars"),
         (action(json!({})), "INVALID", "actionConfig.messages", "required"),
-        (
-            action(json!({ "messages": [
-                { "type": "flex", "altText": "x", "contents": { "a\u{0}b": 1 } },
-            ] })),
-            "INVALID",
-            "actionConfig.messages[0].contents",
-            "null character",
-        ),
         (action(message("{{ user")), "INVALID", "actionConfig.messages[0].text", ""),
         (
             action(super::with(message("a"), json!({ "delay": "soon" }))),
@@ -181,6 +173,9 @@ async fn a_null_character_in_a_configuration_is_refused() {
     let before = written(&served).await;
     for other in [
         json!({ "actionConfig": message("a\u{0}b") }),
+        action(json!({ "messages": [
+            { "type": "flex", "altText": "x", "contents": { "a\u{0}b": 1 } },
+        ] })),
         json!({ "sourceConfig": { "formId": "a\u{0}b" } }),
         json!({ "workflowId": served.id("workflow"), "workflowNodePath": "a\u{0}b" }),
     ] {
