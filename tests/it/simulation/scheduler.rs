@@ -204,11 +204,6 @@ impl Scheduler {
         id
     }
 
-    /// Whether this one has not ended.
-    pub fn is_alive(&self, id: ActorId) -> bool {
-        self.actors.contains_key(&id)
-    }
-
     pub fn take_ended(&mut self) -> Vec<Ended> {
         std::mem::take(&mut self.ended)
     }
