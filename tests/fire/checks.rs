@@ -1,6 +1,7 @@
 //! What must hold at the end, from the tables, the calendar and the backends' own logs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
 use trigger_manager::line::stand_in::Accepted;
@@ -16,9 +17,10 @@ use crate::settings::Form;
 const MEMORY: u64 = 512 * 1024;
 
 /// All that is known.
+#[derive(Clone)]
 pub struct Evidence {
     pub form: Form,
-    pub past: Past,
+    pub past: Arc<Past>,
     pub requests: Vec<Request>,
     pub ledger: Ledger,
     pub calendar: Vec<Span>,
@@ -27,7 +29,7 @@ pub struct Evidence {
     /// Ids of the rules: once, cooldown, plain.
     pub rules: [Uuid; 3],
     /// Names and lines of all processes.
-    pub output: Vec<(String, Vec<String>)>,
+    pub output: Arc<Vec<(String, Vec<String>)>>,
     /// Names and resident KiB, early and at the end.
     pub memory: Vec<(String, Option<u64>, Option<u64>)>,
     /// Processes that ended and were not killed.

@@ -17,7 +17,7 @@ use crate::proxy::Cut;
 use crate::settings::Form;
 
 /// How long a trap or a cut may take to be sprung.
-const SPRING: Duration = Duration::from_secs(60);
+const SPRING: Duration = Duration::from_secs(120);
 
 /// What kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -63,6 +63,7 @@ pub struct Log {
 }
 
 /// All of it.
+#[derive(Clone)]
 pub struct Ledger {
     pub occurrences: Vec<Occurrence>,
     pub actions: Vec<Action>,
@@ -130,7 +131,8 @@ impl Tables {
                 FROM scheduled_action WHERE status IN ('pending', 'processing')
             UNION ALL SELECT 'occurrence ' || id || ' of ' || scheduled_at || ' waits'
                 FROM trigger_occurrence WHERE status = 'pending'
-            UNION ALL SELECT 'event ' || event_id || ' waits' FROM event WHERE status = 'pending'",
+            UNION ALL SELECT 'event ' || event_id || ' waits' FROM event WHERE status = 'pending'
+            ORDER BY text",
         );
         Ok(rows.await?.into_iter().map(|row| row.text).collect())
     }
@@ -139,7 +141,7 @@ impl Tables {
     pub async fn behind(&self, end: Time) -> Result<Vec<String>> {
         let sql = format!(
             "SELECT id || ' is evaluated up to ' || evaluated_at AS text FROM trigger
-                WHERE enabled AND next_fire_at <= '{}'",
+                WHERE enabled AND next_fire_at <= '{}' ORDER BY id",
             end.to_rfc3339()
         );
         Ok(self.rows::<Text>(&sql).await?.into_iter().map(|row| row.text).collect())

@@ -17,7 +17,7 @@ use crate::processes::Fleet;
 use crate::settings::ADMINISTRATOR;
 
 /// How long a call is repeated that gets no answer.
-const INSIST: Duration = Duration::from_secs(120);
+const INSIST: Duration = Duration::from_secs(300);
 
 /// What came of a call.
 #[derive(Debug, Clone, PartialEq)]

@@ -17,17 +17,19 @@ mod faults;
 mod ledger;
 mod load;
 mod processes;
+mod proof;
 mod proxy;
 mod report;
 mod settings;
 mod world;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use chrono::Utc;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use trigger_manager::line::stand_in::StandIn;
 
 use backends::Backends;
@@ -41,8 +43,8 @@ use report::{Phases, Report};
 use settings::Form;
 use world::World;
 
-/// How long what is healthy may take to end what it has: later it is stuck.
-const SETTLE: Duration = Duration::from_secs(120);
+/// What healthy processes have not got on with for so long is stuck.
+const STUCK: Duration = Duration::from_secs(120);
 
 fn main() -> Result<()> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
@@ -100,13 +102,13 @@ async fn run(form: Form, work: &Path) -> Result<bool> {
     let ledger = tables.read().await?;
     let evidence = Evidence {
         calendar: ledger::calendar(&ledger.audits)?,
-        past,
+        past: Arc::new(past),
         requests: backends.requests(),
         ledger,
         calls: world.client.calls(),
         messages: platform.accepted(),
         rules: world.rules()?,
-        output: fleet.all().map(|slot| (slot.name.clone(), slot.output())).collect(),
+        output: Arc::new(fleet.all().map(|slot| (slot.name.clone(), slot.output())).collect()),
         memory: fleet.all().map(|s| (s.name.clone(), s.early(), s.resident())).collect(),
         unasked: unasked(&fleet),
         stuck,
@@ -117,21 +119,21 @@ async fn run(form: Form, work: &Path) -> Result<bool> {
     conclude(&evidence, phases, &backends.healthy(), work)
 }
 
-/// Asks until there is nothing; answers what there still is after [`SETTLE`].
+/// Asks until there is nothing; answers what there is when it has not become less for [`STUCK`].
 async fn until_none<F>(ask: impl Fn() -> F) -> Result<Vec<String>>
 where
     F: Future<Output = Result<Vec<String>>>,
 {
-    let asking = async {
-        while !ask().await?.is_empty() {
-            sleep(Duration::from_millis(200)).await;
+    let (mut last, mut since) = (ask().await?, Instant::now());
+    while !last.is_empty() && since.elapsed() < STUCK {
+        sleep(Duration::from_millis(200)).await;
+        let now = ask().await?;
+        if now.len() < last.len() {
+            since = Instant::now();
         }
-        anyhow::Ok(())
-    };
-    match timeout(SETTLE, asking).await {
-        Ok(done) => done.map(|()| Vec::new()),
-        Err(_) => ask().await,
+        last = now;
     }
+    Ok(last)
 }
 
 fn unasked(fleet: &Fleet) -> Vec<String> {
@@ -144,7 +146,8 @@ fn unasked(fleet: &Fleet) -> Vec<String> {
 
 /// Prints what was found, and keeps all of it in `work`.
 fn conclude(evidence: &Evidence, phases: Phases, healthy: &[&str], work: &Path) -> Result<bool> {
-    let checks = checks::all(evidence);
+    let mut checks = checks::all(evidence);
+    checks.push(proof::of(evidence));
     let report = Report::of(evidence, &checks, phases, healthy);
     println!("\n{report}");
     let mut failed = 0;
@@ -159,7 +162,7 @@ fn conclude(evidence: &Evidence, phases: Phases, healthy: &[&str], work: &Path) 
     }
     std::fs::write(work.join("report.json"), serde_json::to_string_pretty(&report)?)?;
     std::fs::write(work.join("trace.txt"), report::trace(evidence))?;
-    for (name, lines) in &evidence.output {
+    for (name, lines) in &*evidence.output {
         std::fs::write(work.join(format!("{name}.log")), lines.join("\n"))?;
     }
     println!("\n{} passed, {failed} failed", checks.len() - failed);

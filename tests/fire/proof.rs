@@ -1,0 +1,108 @@
+//! Each check must be able to fail: what was found is spoiled, one thing at a time, and the check
+//! that is about it must notice.
+
+use std::sync::Arc;
+
+use chrono::Duration;
+
+use crate::calls::deliveries;
+use crate::checks::{self, Check, Evidence};
+use crate::load::Outcome;
+use crate::world::DISABLE;
+
+/// What the name of a check begins with, and what spoils it; false: there is nothing to spoil.
+type Spoiled = (&'static str, fn(&mut Evidence) -> bool);
+
+const SPOILED: [Spoiled; 14] = [
+    ("no due second has two", |found| {
+        let first = found.ledger.occurrences.iter().find(|one| one.origin == "schedule").cloned();
+        first.map(|one| found.ledger.occurrences.push(one)).is_some()
+    }),
+    ("each due second", |found| {
+        let at = found.ledger.occurrences.iter().position(|one| one.origin == "schedule");
+        at.map(|at| found.ledger.occurrences.remove(at)).is_some()
+    }),
+    ("no occurrence is beside", |found| {
+        let mut all = found.ledger.occurrences.iter_mut();
+        let one = all.find(|one| one.origin == "schedule" && one.until_at.is_none());
+        one.map(|one| one.scheduled_at += Duration::milliseconds(500)).is_some()
+    }),
+    ("the counters", |found| {
+        found.ledger.occurrences.first_mut().map(|one| one.delivered += 1).is_some()
+    }),
+    ("no backend got a due time", |found| {
+        let Some(mut again) = found.requests.first().cloned() else { return false };
+        again.webhook_id = uuid::Uuid::now_v7();
+        found.requests.push(again);
+        true
+    }),
+    ("the ledger and the backends", |found| {
+        let completed = |one: &&mut crate::ledger::Action| {
+            one.trigger_occurrence_id.is_some() && one.status == "completed"
+        };
+        let one = found.ledger.actions.iter_mut().find(completed);
+        one.map(|one| one.status = "failed".to_owned()).is_some()
+    }),
+    ("attempts of a delivery carry", |found| repeat(found, |again| again.body.push(b' '))),
+    ("attempt numbers rise", |found| repeat(found, |again| again.attempt = 0)),
+    ("each duplicate", |found| {
+        repeat(found, |_| ()) && {
+            // With nothing to blame, every duplicate is one too many.
+            found.past = Arc::default();
+            found.ledger.logs.clear();
+            true
+        }
+    }),
+    ("nothing is called long after", |found| {
+        let off = found
+            .calls
+            .iter()
+            .find(|call| matches!(call.what, DISABLE) && call.outcome == Outcome::Accepted);
+        let Some((off, at)) = off.map(|call| (call.about.clone(), call.ended)) else {
+            return false;
+        };
+        let of_it = |id: uuid::Uuid| id.to_string() == off;
+        let called = found.requests.iter_mut().find(|one| one.trigger_id.is_some_and(of_it));
+        found.past = Arc::default();
+        called.map(|called| called.at = at + Duration::minutes(5)).is_some()
+    }),
+    ("no attempt is logged twice", |found| {
+        let one = found.ledger.logs.iter().find(|log| log.attempt.is_some()).cloned();
+        one.map(|one| found.ledger.logs.push(one)).is_some()
+    }),
+    ("each accepted event", |found| found.ledger.events.pop().is_some()),
+    ("no message was sent twice", |found| {
+        let one = found.messages.first().cloned();
+        one.map(|one| found.messages.push(one)).is_some()
+    }),
+    ("each change has its row", |found| {
+        let owed = found.ledger.audits.iter().position(|row| row.action == "trigger.create");
+        owed.map(|owed| found.ledger.audits.remove(owed)).is_some()
+    }),
+];
+
+/// Adds a request to a delivery that succeeded, changed as is wanted.
+fn repeat(found: &mut Evidence, change: fn(&mut crate::backends::Request)) -> bool {
+    let by_delivery = deliveries(&found.requests);
+    let once = by_delivery.values().find(|all| all.len() == 1 && all[0].succeeded());
+    let Some(mut again) = once.map(|all| all[0].clone()) else { return false };
+    again.at += Duration::seconds(1);
+    again.attempt += 1;
+    change(&mut again);
+    found.requests.push(again);
+    true
+}
+
+/// The check of the checks.
+pub fn of(evidence: &Evidence) -> Check {
+    let blind = SPOILED.iter().filter(|(name, spoil)| {
+        let mut spoiled = evidence.clone();
+        let noticed = spoil(&mut spoiled)
+            && checks::all(&spoiled)
+                .iter()
+                .any(|check| check.name.starts_with(name) && !check.passed());
+        !noticed
+    });
+    let blind = blind.map(|(name, _)| format!("{name}… does not notice")).collect();
+    Check::of("each check notices what is spoiled on purpose", SPOILED.len(), "checks", blind)
+}
