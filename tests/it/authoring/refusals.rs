@@ -173,9 +173,9 @@ async fn a_null_character_in_a_configuration_is_refused() {
     let before = written(&served).await;
     for other in [
         json!({ "actionConfig": message("a\u{0}b") }),
-        action(json!({ "messages": [
+        json!({ "actionConfig": { "messages": [
             { "type": "flex", "altText": "x", "contents": { "a\u{0}b": 1 } },
-        ] })),
+        ] } }),
         json!({ "sourceConfig": { "formId": "a\u{0}b" } }),
         json!({ "workflowId": served.id("workflow"), "workflowNodePath": "a\u{0}b" }),
     ] {

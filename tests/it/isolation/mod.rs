@@ -239,7 +239,7 @@ async fn no_way_through_the_graph_leads_to_things_of_others() {
     ];
     for field in lists {
         // As deep as a document may be long.
-        let documents = [4, 3].map(|depth| {
+        let documents = [4, 3, 2].map(|depth| {
             let selection = schema.everything("Query", field, depth);
             schema.document("Query", field, &Value::Null, &selection)
         });
