@@ -69,6 +69,7 @@ async fn run(form: Form, work: &Path) -> Result<bool> {
     let backends = Backends::start(fleet.clone(), form.timeout, &world::BACKENDS).await?;
     let world = World::furnish(Client::new(fleet.clone())?, &form, &backends).await?;
     let mut load = world.use_it();
+    let heart = tokio::spawn(world.clone().beat());
     let calm = Utc::now();
     sleep(form.calm).await;
     fleet.all().for_each(|slot| slot.weigh());
@@ -98,6 +99,7 @@ async fn run(form: Form, work: &Path) -> Result<bool> {
         world.put_to_sleep(&trigger.to_string()).await?;
     }
     let stuck = until_none(|| tables.unfinished()).await?;
+    heart.abort();
     say("all work has ended");
     let ledger = tables.read().await?;
     let evidence = Evidence {
