@@ -128,6 +128,22 @@ async fn work_that_waits_holds_back_more_of_the_same_for_the_same_user() {
 }
 
 #[tokio::test]
+async fn work_in_progress_holds_back_more_of_the_same_and_nothing_of_another_rule() {
+    let p = Place::new().await;
+    p.save(TriggerRule { cooldown_seconds: 1, ..p.draft() }).await;
+    p.happens(&[p.form(1)]).await;
+    let (busy, now) = (p.another_executor().await, p.t.app.now());
+    assert_eq!(busy.take_events(now).await.unwrap().queued, 1);
+    assert_eq!(busy.claim(now, 10).await.unwrap(), 1);
+    p.save(TriggerRule { cooldown_seconds: 1, ..p.draft() }).await;
+    p.t.advance(2);
+    p.form_sent(1).await;
+    let said: Vec<_> = p.said().await.into_iter().filter_map(|(_, reason)| reason).collect();
+    assert_eq!(said, ["waiting"]);
+    assert_eq!(p.sent().len(), 1, "the other rule's");
+}
+
+#[tokio::test]
 async fn a_clock_that_was_set_back_lets_nothing_through_that_was_not_due() {
     let p = Place::new().await;
     p.save(TriggerRule { frequency: Frequency::OncePerHour, ..p.draft() }).await;
