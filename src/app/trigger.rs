@@ -57,6 +57,10 @@ pub struct UpdateTrigger {
     pub catch_up: Option<CatchUp>,
 }
 
+/// How far the window of a changed trigger may begin after the change: as far as the clocks of two
+/// processes may differ.
+const WINDOW_AHEAD: Duration = Duration::seconds(10);
+
 /// The most occurrences that a preview answers.
 pub const PREVIEW_MAX: usize = 100;
 
@@ -135,7 +139,9 @@ impl App {
             || after.time_zone != before.time_zone
             || after.enabled != before.enabled;
         if moved {
-            self.start_window(&mut after, now)?;
+            // An executor whose clock is ahead has been further: nothing is evaluated twice.
+            let ahead = before.evaluated_at.min(now + WINDOW_AHEAD);
+            self.start_window(&mut after, now.max(ahead))?;
         }
         trigger::update(&*tx, &after).await?;
         if disable {

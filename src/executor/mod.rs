@@ -209,8 +209,10 @@ impl Executor {
     }
 }
 
-/// What a lease should have left when an attempt has run out of time, to write down its outcome.
-const TO_WRITE: Span = Span::from_secs(5);
+/// What a lease should have left when an attempt has run out of time: to write down its outcome,
+/// and since the executor that takes over may read a clock that is ahead of this one's, each by
+/// [`SKEW_MAX`](status::SKEW_MAX) from the database's.
+const TO_WRITE: Span = Span::from_secs(10);
 
 /// How long after its claim an attempt may still start: it must end within the lease, with time
 /// left to be written down, and what is held must not outlive a delete or disable by more than a
@@ -227,7 +229,8 @@ mod tests {
     #[test]
     fn what_starts_last_leaves_time_to_write_down_its_outcome() {
         let s = Span::from_secs;
-        assert_eq!(start_within(s(30), s(10), s(30)), s(15));
+        assert_eq!(start_within(s(30), s(10), s(30)), s(10));
+        assert_eq!(start_within(s(60), s(10), s(60)), s(40));
         assert_eq!(start_within(s(30), s(10), s(1)), s(1), "off is off after a pass");
         assert_eq!(start_within(s(10), s(5), s(30)), Span::from_millis(2_500));
     }

@@ -67,9 +67,12 @@ pub(super) struct Callback {
 pub(super) struct Targets {
     /// Callbacks that were made before, by backend.
     made: Mutex<HashMap<BackendId, Kept>>,
-    /// What the last reading of a single place found, and when; none: the database did not answer.
-    read: tokio::sync::Mutex<HashMap<Place, (DateTime<Utc>, Option<Target>)>>,
+    /// What the last reading of each place found.
+    read: Mutex<HashMap<Place, Arc<LastRead>>>,
 }
+
+/// What a reading found, and when; no target: the database did not answer.
+type LastRead = tokio::sync::Mutex<Option<(DateTime<Utc>, Option<Target>)>>;
 
 struct Kept {
     callback_url: String,
@@ -109,19 +112,25 @@ impl Targets {
     /// away. A backlog asks for the same place again and again: one asker reads, the others wait
     /// and take what it found, so that they leave the connections to those who record outcomes.
     pub async fn fresh(&self, app: &App, place: Place, now: DateTime<Utc>) -> Option<Target> {
-        let mut read = self.read.lock().await;
-        if let Some((at, target)) = read.get(&place)
+        let last = self.last_read(place);
+        let mut last = last.lock().await;
+        if let Some((at, target)) = &*last
             && now - *at < Duration::seconds(1)
         {
             return target.clone();
         }
         let found = self.load(app, &HashSet::from([place]), now).await;
         let target = found.ok().map(|found| found.into_values().next().unwrap_or(Target::Gone));
+        *last = Some((now, target.clone()));
+        target
+    }
+
+    fn last_read(&self, place: Place) -> Arc<LastRead> {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if read.len() >= KEPT {
             read.clear();
         }
-        read.insert(place, (now, target.clone()));
-        target
+        read.entry(place).or_default().clone()
     }
 
     async fn backends(

@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use chrono::Utc;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use trigger_manager::line::stand_in::StandIn;
 
@@ -88,10 +89,7 @@ async fn run(form: Form, work: &Path) -> Result<bool> {
     let phases = Phases { calm, faults, healed: Utc::now() };
     say("everything is healthy again");
     world.stop();
-    let mut broken = Vec::new();
-    while let Some(ended) = load.join_next().await {
-        broken.extend(ended?.err().map(|error| format!("{error:#}")));
-    }
+    let broken = all_ended(&mut load).await?;
     let tables = Tables::open(cluster.url.as_str()).await?;
     let behind = until_none(|| tables.behind(phases.healed)).await?;
     say("all schedules are evaluated");
@@ -119,6 +117,15 @@ async fn run(form: Form, work: &Path) -> Result<bool> {
         form,
     };
     conclude(&evidence, phases, &backends.healthy(), work)
+}
+
+/// Waits for all who use the world; answers what went wrong for them.
+async fn all_ended(load: &mut JoinSet<Result<()>>) -> Result<Vec<String>> {
+    let mut broken = Vec::new();
+    while let Some(ended) = load.join_next().await {
+        broken.extend(ended?.err().map(|error| format!("{error:#}")));
+    }
+    Ok(broken)
 }
 
 /// Asks until there is nothing; answers what there is when it has not become less for [`STUCK`].

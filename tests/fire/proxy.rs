@@ -165,7 +165,9 @@ async fn back(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, lost: &Lost) -> R
         let read = from.read(&mut buffer).await?;
         if lost.now.load(Ordering::SeqCst) {
             let armed = lost.armed.lock().expect("nobody panics").take();
-            armed.map(strike);
+            if let Some(armed) = armed {
+                strike(armed);
+            }
             bail!("the answer was lost")
         }
         if read == 0 {

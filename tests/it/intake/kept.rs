@@ -150,65 +150,65 @@ impl World {
     }
 }
 
+/// Values without others in them, and what is none.
+const LEAVES: &[&str] = &[
+    "null",
+    "true",
+    "0",
+    "-0.0",
+    "7",
+    "1e308",
+    "1e999",
+    "18446744073709551616",
+    "\"\"",
+    "\"x\"",
+    "\"\\u0000\"",
+    "\"\\ud800\"",
+    "\"\\ud83d\\ude00\"",
+    "\"$OA\"",
+    "\"$USER\"",
+    "{}",
+    "[]",
+    "\"form_submitted\"",
+    "\"friend_track_event_inserted\"",
+    "\"booking_event\"",
+    "\"2026-03-02T11:00:00Z\"",
+    "\"2026-03-02T11:00:00.123456789+14:00\"",
+    "\"follow\"",
+];
+
+const KEYS: &[&str] = &[
+    "eventId",
+    "event_id",
+    "type",
+    "lineOaId",
+    "userId",
+    "occurredAt",
+    "payload",
+    "formId",
+    "form_id",
+    "submissionId",
+    "bookingId",
+    "status",
+    "startsAt",
+    "answers",
+    "id",
+    "source",
+    "events",
+    "follow",
+    "timestamp",
+    "webhookEventId",
+    "data",
+    "a",
+    "",
+    "\\u0000",
+    "a.b",
+];
+
 /// Any JSON, and some that is none.
 fn any_json() -> BoxedStrategy<String> {
-    let leaf = select(
-        &[
-            "null",
-            "true",
-            "0",
-            "-0.0",
-            "7",
-            "1e308",
-            "1e999",
-            "18446744073709551616",
-            "\"\"",
-            "\"x\"",
-            "\"\\u0000\"",
-            "\"\\ud800\"",
-            "\"\\ud83d\\ude00\"",
-            "\"$OA\"",
-            "\"$USER\"",
-            "{}",
-            "[]",
-            "\"form_submitted\"",
-            "\"friend_track_event_inserted\"",
-            "\"booking_event\"",
-            "\"2026-03-02T11:00:00Z\"",
-            "\"2026-03-02T11:00:00.123456789+14:00\"",
-            "\"follow\"",
-        ][..],
-    )
-    .prop_map(str::to_owned);
-    let key = select(
-        &[
-            "eventId",
-            "event_id",
-            "type",
-            "lineOaId",
-            "userId",
-            "occurredAt",
-            "payload",
-            "formId",
-            "form_id",
-            "submissionId",
-            "bookingId",
-            "status",
-            "startsAt",
-            "answers",
-            "id",
-            "source",
-            "events",
-            "follow",
-            "timestamp",
-            "webhookEventId",
-            "data",
-            "a",
-            "",
-            "\\u0000",
-            "a.b",
-        ][..],
-    );
+    let leaf = select(LEAVES).prop_map(str::to_owned);
+    let key = select(KEYS);
     leaf.prop_recursive(5, 40, 6, move |inner| {
         let list = proptest::collection::vec(inner.clone(), 0..5);
         let object = proptest::collection::vec((key.clone(), inner), 0..6);

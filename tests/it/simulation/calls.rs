@@ -145,10 +145,10 @@ pub async fn choose(dice: &mut Dice, app: &App) -> Call {
         let id = trigger.id;
         return match roll {
             ..24 => Call::Reschedule { id, cron },
-            ..28 => Call::Move { id, zone },
-            ..34 => Call::Rename { id, catch_up },
-            ..52 => Call::Enable { id, enabled: !trigger.enabled },
-            ..58 => Call::Delete { id },
+            24..28 => Call::Move { id, zone },
+            28..34 => Call::Rename { id, catch_up },
+            34..52 => Call::Enable { id, enabled: !trigger.enabled },
+            52..58 => Call::Delete { id },
             _ => Call::Run { id },
         };
     }
@@ -162,7 +162,7 @@ pub async fn choose(dice: &mut Dice, app: &App) -> Call {
     match roll {
         _ if backends.is_empty() => Call::Register { number: dice.below(2) },
         ..83 => Call::Deregister { id: dice.pick(&backends) },
-        ..90 => Call::Register { number: dice.below(2) },
+        83..90 => Call::Register { number: dice.below(2) },
         _ => Call::Heartbeat { id: dice.pick(&backends) },
     }
 }

@@ -61,7 +61,7 @@ fn covered(row: &Occurrence) -> Vec<DateTime<Utc>> {
     }
 }
 
-/// 1. No due time has two rows.
+/// Invariant 1: No due time has two rows.
 fn each_due_time_has_one_row(seen: &Seen) -> Verdict {
     let mut rows = BTreeSet::new();
     for row in scheduled(seen) {
@@ -72,7 +72,7 @@ fn each_due_time_has_one_row(seen: &Seen) -> Verdict {
     Ok(())
 }
 
-/// 2. Each due time of an enabled trigger, as its schedule was then, has a row or is counted by one.
+/// Invariant 2: Each due time of an enabled trigger, as its schedule was then, has a row or is counted by one.
 fn no_due_time_is_lost(seen: &Seen) -> Verdict {
     let mut rows = BTreeMap::<String, BTreeSet<_>>::new();
     for row in scheduled(seen) {
@@ -89,7 +89,7 @@ fn no_due_time_is_lost(seen: &Seen) -> Verdict {
     Ok(())
 }
 
-/// 2. Nothing has a row that was not due.
+/// Invariant 2: Nothing has a row that was not due.
 fn nothing_else_is_due(seen: &Seen) -> Verdict {
     let intervals = seen.intervals();
     for row in scheduled(seen) {
@@ -114,7 +114,7 @@ fn nothing_else_is_due(seen: &Seen) -> Verdict {
     Ok(())
 }
 
-/// 2. What is recorded only is so for a reason that holds.
+/// Invariant 2: What is recorded only is so for a reason that holds.
 fn skips_have_their_reasons(seen: &Seen) -> Verdict {
     for row in scheduled(seen).filter(|row| row.status == OccurrenceStatus::Skipped) {
         let last = row.until_at.unwrap_or(row.scheduled_at);
@@ -130,7 +130,7 @@ fn skips_have_their_reasons(seen: &Seen) -> Verdict {
     Ok(())
 }
 
-/// 3. Everything has come to an end.
+/// Invariant 3: Everything has come to an end.
 fn everything_ends(seen: &Seen) -> Verdict {
     for row in &seen.occurrences {
         hold!(row.status.is_final() && row.finished_at.is_some(), "still open: {row:?}");
@@ -142,7 +142,7 @@ fn everything_ends(seen: &Seen) -> Verdict {
     Ok(())
 }
 
-/// 4. Each request is of a delivery, and what counts as delivered was answered with 2xx.
+/// Invariant 4: Each request is of a delivery, and what counts as delivered was answered with 2xx.
 fn what_is_delivered_was_answered(seen: &Seen) -> Verdict {
     let requests = seen.by_delivery();
     let mut known = BTreeSet::new();
@@ -161,7 +161,7 @@ fn what_is_delivered_was_answered(seen: &Seen) -> Verdict {
     Ok(())
 }
 
-/// 5. All attempts of a delivery carry the same body and rising numbers, and none begins before the
+/// Invariant 5: All attempts of a delivery carry the same body and rising numbers, and none begins before the
 /// one before has ended.
 fn attempts_are_alike_and_one_at_a_time(seen: &Seen) -> Verdict {
     for (id, requests) in seen.by_delivery() {
@@ -182,7 +182,7 @@ fn attempts_are_alike_and_one_at_a_time(seen: &Seen) -> Verdict {
     Ok(())
 }
 
-/// 6. After a 2xx that its executor could record, nothing is sent again.
+/// Invariant 6: After a 2xx that its executor could record, nothing is sent again.
 fn duplicates_have_an_excuse(seen: &Seen) -> Verdict {
     for (id, requests) in seen.by_delivery() {
         if seen.retried.contains(id) {
@@ -196,7 +196,7 @@ fn duplicates_have_an_excuse(seen: &Seen) -> Verdict {
     Ok(())
 }
 
-/// 12. Each attempt has one row of the log; only that its executor went away can stand beside it.
+/// Invariant 12: Each attempt has one row of the log; only that its executor went away can stand beside it.
 fn each_attempt_is_logged_once(seen: &Seen) -> Verdict {
     let mut rows = HashMap::new();
     for row in &seen.attempts {
@@ -214,7 +214,7 @@ fn each_attempt_is_logged_once(seen: &Seen) -> Verdict {
     Ok(())
 }
 
-/// 7. Once a disabling or deletion is committed, no attempt starts later than one pass.
+/// Invariant 7: Once a disabling or deletion is committed, no attempt starts later than one pass.
 fn off_is_off(seen: &Seen) -> Verdict {
     let made: HashMap<_, _> = seen.deliveries.iter().map(|row| (row.id.to_string(), row)).collect();
     let pass = Duration::seconds(10);
@@ -238,7 +238,7 @@ fn off_is_off(seen: &Seen) -> Verdict {
     Ok(())
 }
 
-/// 8. A call that was committed has its row in the audit log, any other has none, and the last row
+/// Invariant 8: A call that was committed has its row in the audit log, any other has none, and the last row
 /// of each trigger tells how it is.
 fn changes_and_audit_rows_come_together(world: &World, seen: &Seen) -> Verdict {
     for (name, call) in &world.calls {
@@ -257,7 +257,7 @@ fn changes_and_audit_rows_come_together(world: &World, seen: &Seen) -> Verdict {
     Ok(())
 }
 
-/// 12. What occurrences count of their deliveries is what there is.
+/// Invariant 12: What occurrences count of their deliveries is what there is.
 fn counters_are_those_of_the_rows(seen: &Seen) -> Verdict {
     let mut of = HashMap::<_, [i32; 3]>::new();
     for row in &seen.deliveries {

@@ -16,6 +16,9 @@ use super::scheduler::TIMEOUT;
 use super::seen::Seen;
 use super::world::{MEMBERS, World};
 
+/// From when until when.
+type Span = (DateTime<Utc>, DateTime<Utc>);
+
 struct Rules<'a> {
     seen: &'a Seen,
     events: Vec<Event>,
@@ -23,7 +26,7 @@ struct Rules<'a> {
     logs: Vec<TriggerLog>,
     actions: HashMap<String, &'a ScheduledAction>,
     /// Of each rule, when it was on.
-    on: BTreeMap<String, Vec<(DateTime<Utc>, DateTime<Utc>)>>,
+    on: BTreeMap<String, Vec<Span>>,
 }
 
 /// Checks all of them.
@@ -47,7 +50,7 @@ pub async fn check(world: &World, seen: &Seen) -> Verdict {
 }
 
 /// Of each rule, from which commit to which it was on.
-fn on(seen: &Seen) -> BTreeMap<String, Vec<(DateTime<Utc>, DateTime<Utc>)>> {
+fn on(seen: &Seen) -> BTreeMap<String, Vec<Span>> {
     let mut on = BTreeMap::<String, Vec<(DateTime<Utc>, DateTime<Utc>)>>::new();
     for change in seen.audit.iter().filter(|row| row.entity_type == "trigger_rule") {
         let spans = on.entry(change.entity_id.to_string()).or_default();
@@ -148,7 +151,7 @@ impl Rules<'_> {
         Ok(())
     }
 
-    /// 11. Two firings of a rule for a user are as far apart as its frequency and cooldown say.
+    /// Invariant 11: Two firings of a rule for a user are as far apart as its frequency and cooldown say.
     fn rates_are_kept(&self) -> Verdict {
         let pauses: HashMap<_, _> = self
             .seen
@@ -192,7 +195,7 @@ impl Rules<'_> {
         Ok(())
     }
 
-    /// 12. Nothing is attempted when its time has passed, nor, one pass after its rule was switched
+    /// Invariant 12: Nothing is attempted when its time has passed, nor, one pass after its rule was switched
     /// off, what had been queued before.
     fn nothing_starts_too_late(&self) -> Verdict {
         let pass = Duration::seconds(10);

@@ -133,7 +133,7 @@ pub async fn choose(dice: &mut Dice, app: &App, told: &mut usize) -> RuleCall {
     let one = dice.pick(&rules);
     match roll {
         ..24 => RuleCall::Enable { id: one.id, enabled: !one.enabled },
-        ..28 => RuleCall::Delete { id: one.id },
+        24..28 => RuleCall::Delete { id: one.id },
         _ => {
             let numbers = (0..dice.range(1, 3)).map(|_| match dice.chance(700) {
                 true => {

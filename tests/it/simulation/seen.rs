@@ -108,7 +108,7 @@ impl Seen {
             intervals.push(Interval {
                 cron: after["cronExpression"].as_str().unwrap().to_owned(),
                 enabled: after["enabled"] == true,
-                after: change.at,
+                after: instant(&after["evaluatedAt"]),
                 evaluated: self.end,
                 ended: self.end + Duration::days(1),
             });

@@ -24,6 +24,7 @@ async fn an_occurrence_ends_by_what_its_deliveries_came_to() {
     let store = TestStore::new().await;
     let world = World::new(&store).await;
     let backends = backends(&world, 2).await;
+    let (bystander, _) = world.occurrence(&backends).await;
     for (outcomes, status, counts) in [
         ([true, true], Delivered, (2, 0)),
         ([true, false], PartiallyDelivered, (1, 1)),
@@ -54,6 +55,7 @@ async fn an_occurrence_ends_by_what_its_deliveries_came_to() {
             assert_eq!(stored.finished_at, Some(at(1234)));
         }
     }
+    assert_eq!(world.reread_occurrence(&bystander).await, bystander, "none of these was its own");
 }
 
 #[tokio::test]
