@@ -49,7 +49,8 @@ fn is_of(fault: &Fault, request: &Request) -> bool {
 }
 
 /// Requests after a success of the same delivery, each with why there was one: the fault that hit
-/// its executor, or that the executor had stopped waiting when the answer came, as its log says.
+/// the executor that had succeeded, or the one that called again, or that the executor had stopped
+/// waiting when the answer came, as its log says.
 pub fn duplicates<'a>(
     deliveries: &Deliveries<'a>,
     evidence: &Evidence,
@@ -64,13 +65,26 @@ pub fn duplicates<'a>(
         let Some(first) = requests.iter().position(|request| request.succeeded()) else { continue };
         let request = requests[first];
         for again in &requests[first + 1..] {
-            let fault = cause(&evidence.past.faults, request, again.at);
+            let faults = &evidence.past.faults;
+            let fault = cause(faults, request, again.at).or_else(|| woken(faults, again));
             let late = missed.contains(&(Some(request.webhook_id), Some(request.attempt)));
             let why = fault.map(|kind| format!("{kind:?}"));
             found.push((*again, why.or_else(|| late.then(|| "AnswerTooLate".to_owned()))));
         }
     }
     found
+}
+
+/// Whether the executor was stopped between its last look at the clock and the request, which it made
+/// when it was woken: others had taken the work over meanwhile.
+fn woken(faults: &[Fault], request: &Request) -> Option<Kind> {
+    let stops = faults.iter().filter(|fault| {
+        matches!(fault.kind, Kind::Stop | Kind::StopInTransaction)
+            && is_of(fault, request)
+            && fault.start <= request.at
+            && request.at <= fault.end + MOMENT
+    });
+    stops.map(|fault| fault.kind).next()
 }
 
 pub fn all(evidence: &Evidence) -> Vec<Check> {
