@@ -1,6 +1,7 @@
 //! Every due time of the calendar has its row.
 
 use chrono::Duration;
+use trigger_manager::app::UpdateTrigger;
 use trigger_manager::domain::cron::{Schedule, Zone};
 use trigger_manager::domain::trigger::{CatchUp, OccurrenceStatus};
 
@@ -86,4 +87,33 @@ async fn a_clock_that_steps_back_does_not_fire_again() {
     assert_eq!(t.receiver.received().len(), 3);
     t.live(10, &[backend.id]).await;
     assert_eq!(t.receiver.received().len(), 4);
+}
+
+#[tokio::test]
+async fn an_edit_where_the_clock_is_behind_begins_no_window_again() {
+    let t = TestApp::new().await;
+    let backend = t.register("a").await;
+    let trigger = t.trigger("* * * * * *").await;
+    t.advance(3);
+    t.heartbeat(&[backend.id]).await;
+    t.run().await;
+    t.advance(-3);
+    let every_other =
+        UpdateTrigger { cron_expression: Some("*/2 * * * * *".into()), ..UpdateTrigger::default() };
+    let edited = t.update(trigger.id, every_other).await;
+    assert_eq!(edited.evaluated_at, start() + Duration::seconds(3));
+    assert_eq!(edited.next_fire_at, Some(start() + Duration::seconds(4)));
+}
+
+#[tokio::test]
+async fn an_edit_after_the_clock_was_far_ahead_begins_its_window_soon() {
+    let t = TestApp::new().await;
+    let trigger = t.trigger("0 0 * * * *").await;
+    t.advance(7200);
+    t.run().await;
+    t.advance(-7200);
+    let every_second =
+        UpdateTrigger { cron_expression: Some("* * * * * *".into()), ..UpdateTrigger::default() };
+    let edited = t.update(trigger.id, every_second).await;
+    assert_eq!(edited.next_fire_at, Some(start() + Duration::seconds(11)));
 }
