@@ -3,7 +3,7 @@
 use std::time::Duration as Span;
 
 use bytes::Bytes;
-use chrono::{DateTime, Duration, Utc};
+use chrono::{DateTime, Utc};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
@@ -11,7 +11,7 @@ use super::Executor;
 use super::effect::Effect;
 use super::job::{Job, Place};
 use super::lanes::{Held, Work};
-use super::target::{Callback, Target};
+use super::target::{Callback, Target, is_fresh};
 use super::verdict::{self, Attempted};
 use crate::app::span;
 use crate::domain::line::LineCall;
@@ -72,7 +72,7 @@ impl Executor {
         held: Held,
         now: DateTime<Utc>,
     ) -> Target {
-        if place == Place::Here || now - held.known_at < Duration::seconds(1) {
+        if place == Place::Here || is_fresh(held.known_at, now) {
             return held.target;
         }
         match self.targets.fresh(&self.app, place, now).await {

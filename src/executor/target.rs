@@ -80,6 +80,11 @@ struct Kept {
     target: Target,
 }
 
+/// Whether what was read at `at` still holds at `now`. A clock that was set back makes it old.
+pub(super) fn is_fresh(at: DateTime<Utc>, now: DateTime<Utc>) -> bool {
+    (now - at).abs() < Duration::seconds(1)
+}
+
 /// How many callbacks are kept.
 const KEPT: usize = 10_000;
 
@@ -115,7 +120,7 @@ impl Targets {
         let last = self.last_read(place);
         let mut last = last.lock().await;
         if let Some((at, target)) = &*last
-            && now - *at < Duration::seconds(1)
+            && is_fresh(*at, now)
         {
             return target.clone();
         }

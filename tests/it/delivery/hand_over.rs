@@ -1,9 +1,11 @@
 //! Several executors, and executors that go away.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use chrono::Duration;
 use tokio::sync::Barrier;
+use trigger_manager::app::RegisterBackend;
 use trigger_manager::domain::delivery::ActionStatus;
 use trigger_manager::domain::trigger::OccurrenceStatus;
 
@@ -135,4 +137,37 @@ async fn what_is_known_too_late_is_logged_and_changes_nothing() {
     let metrics = t.app.metrics.encode();
     assert!(metrics.contains("pfy_executor_fenced_total 1\n"), "{metrics}");
     assert!(metrics.contains("pfy_executor_callbacks_refused_total 0\n"), "{metrics}");
+}
+
+#[tokio::test]
+async fn what_was_known_of_a_backend_is_old_when_the_clock_was_set_back() {
+    let t = TestApp::new().await;
+    let backend = t.register("a").await;
+    for _ in 0..3 {
+        t.trigger("0 0 * * * *").await;
+    }
+    t.advance(3600);
+    t.heartbeat(&[backend.id]).await;
+    // The first call lasts; during the second the clock is set back, and the backend moves.
+    let (app, caller, clock, calls) =
+        (t.app.clone(), t.caller.clone(), t.clock.clone(), AtomicUsize::new(0));
+    let moved = RegisterBackend {
+        application_id: Some(t.application.id),
+        name: "a".into(),
+        callback_url: t.receiver.url("/moved"),
+        ..Default::default()
+    };
+    t.receiver.during("/a", move || {
+        let call = calls.fetch_add(1, Ordering::Relaxed);
+        let (app, caller, moved) = (app.clone(), caller.clone(), moved.clone());
+        clock.advance(Duration::seconds(if call == 0 { 2 } else { -600 }));
+        Box::pin(async move {
+            if call == 1 {
+                app.register_backend(&caller, moved).await.unwrap();
+            }
+        })
+    });
+    t.run().await;
+    let paths: Vec<_> = t.receiver.received().into_iter().map(|call| call.path).collect();
+    assert_eq!(paths, ["/a", "/a", "/moved"]);
 }
