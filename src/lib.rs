@@ -4,6 +4,8 @@
 pub mod actions;
 pub mod api;
 pub mod app;
+#[doc(hidden)]
+pub mod checkpoint;
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -15,8 +17,6 @@ pub mod domain;
 pub mod egress;
 pub mod error;
 pub mod executor;
-#[doc(hidden)]
-pub mod gate;
 pub mod line;
 mod listen;
 pub mod monitor;

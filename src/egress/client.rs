@@ -15,8 +15,8 @@ use super::failure::Failure;
 use super::outcome::{FailureKind, Outgoing, Sending, Sent};
 use super::policy::{AddressPolicy, Refusal};
 use super::resolver::{CheckedResolver, LookupError, Names};
+use crate::checkpoint::{self, Checkpoint, MaybeCheckpoint, Point};
 use crate::error::{Error, Result};
-use crate::gate::{self, Gate, MaybeGate, Point};
 
 /// Shorter than the five seconds after which common servers close an idle
 /// connection: a request on a connection that the other side is just closing
@@ -42,7 +42,7 @@ pub struct EgressConfig {
 #[derive(Clone)]
 pub struct Egress {
     inner: Arc<Inner>,
-    gate: MaybeGate,
+    checkpoint: MaybeCheckpoint,
 }
 
 struct Inner {
@@ -82,13 +82,13 @@ impl Egress {
             timeout: config.timeout,
             max_response_bytes: config.max_response_bytes,
         });
-        Ok(Self { inner, gate: None })
+        Ok(Self { inner, checkpoint: None })
     }
 
-    /// This client, with a gate at its requests: for simulations.
+    /// This client, with a checkpoint at its requests: for simulations.
     #[doc(hidden)]
-    pub fn gated(self, gate: Arc<dyn Gate>) -> Self {
-        Self { gate: Some(gate), ..self }
+    pub fn with_checkpoint(self, checkpoint: Arc<dyn Checkpoint>) -> Self {
+        Self { checkpoint: Some(checkpoint), ..self }
     }
 
     /// Which addresses may be reached.
@@ -123,11 +123,11 @@ impl Egress {
     /// nothing (but for a kept connection that was closed before any byte of the
     /// request went out). Dropping the future drops the connection.
     pub async fn send(&self, request: Outgoing) -> Sent {
-        if let Err(error) = gate::pass(&self.gate, Point::BeforeSend).await {
+        if let Err(error) = checkpoint::pass(&self.checkpoint, Point::BeforeSend).await {
             return stopped(FailureKind::Connect, &error, Sending::NotSent);
         }
         let sent = self.send_once(request).await;
-        match gate::pass(&self.gate, Point::AfterSend).await {
+        match checkpoint::pass(&self.checkpoint, Point::AfterSend).await {
             Ok(()) => sent,
             Err(error) => stopped(FailureKind::Closed, &error, Sending::Unknown),
         }
@@ -184,7 +184,7 @@ impl Egress {
     }
 }
 
-/// What a gate makes of an attempt that it does not let pass.
+/// What a checkpoint makes of an attempt that it does not let pass.
 fn stopped(kind: FailureKind, error: &Error, sent: Sending) -> Sent {
     Sent::Failed { kind, detail: error.to_string(), elapsed: Duration::ZERO, sent }
 }

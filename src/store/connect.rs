@@ -46,11 +46,18 @@ impl Store {
             make_file(&options.url)?;
             let write = open(sqlite(options, 1), &traffic).await?;
             let read = open(sqlite(options, SQLITE_READERS), &traffic).await?;
-            return Ok(Self { url, read, write, engine: Engine::Sqlite, traffic, gate: None });
+            return Ok(Self {
+                url,
+                read,
+                write,
+                engine: Engine::Sqlite,
+                traffic,
+                checkpoint: None,
+            });
         }
         let pool = open(postgres(options), &traffic).await?;
-        let (engine, gate) = (Engine::Postgres, None);
-        Ok(Self { url, read: pool.clone(), write: pool, engine, traffic, gate })
+        let (engine, checkpoint) = (Engine::Postgres, None);
+        Ok(Self { url, read: pool.clone(), write: pool, engine, traffic, checkpoint })
     }
 
     /// Applies the changes to the schema that are not applied yet. Safe to run twice, and by

@@ -49,9 +49,9 @@ use sea_orm::{
     SqliteTransactionMode, TransactionOptions, TransactionTrait,
 };
 
+use crate::checkpoint::{self, Checkpoint, MaybeCheckpoint, Point};
 use crate::domain::audit::{Caller, Change};
 use crate::error::{Error, Result};
-use crate::gate::{self, Gate, MaybeGate, Point};
 
 pub use crate::config::Engine;
 pub use connect::Options;
@@ -65,7 +65,7 @@ pub struct Store {
     write: DatabaseConnection,
     engine: Engine,
     traffic: Traffic,
-    gate: MaybeGate,
+    checkpoint: MaybeCheckpoint,
 }
 
 /// How much the database was asked to do since the store was opened.
@@ -93,10 +93,10 @@ impl Traffic {
 }
 
 impl Store {
-    /// This store, with a gate at its transactions: for simulations.
+    /// This store, with a checkpoint at its transactions: for simulations.
     #[doc(hidden)]
-    pub fn gated(self, gate: Arc<dyn Gate>) -> Self {
-        Self { gate: Some(gate), ..self }
+    pub fn with_checkpoint(self, checkpoint: Arc<dyn Checkpoint>) -> Self {
+        Self { checkpoint: Some(checkpoint), ..self }
     }
 
     /// Which database it is.
@@ -116,7 +116,7 @@ impl Store {
 
     /// Begins a transaction that may write. Dropped without a commit, it leaves nothing.
     pub async fn begin(&self) -> Result<Tx> {
-        gate::pass(&self.gate, Point::BeforeBegin).await?;
+        checkpoint::pass(&self.checkpoint, Point::BeforeBegin).await?;
         let options = TransactionOptions {
             sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
             ..Default::default()
@@ -126,8 +126,8 @@ impl Store {
         let write = self.write.clone();
         let begun = tokio::spawn(async move { write.begin_with_options(options).await });
         let inner = begun.await.map_err(Error::internal)??;
-        let (traffic, gate) = (self.traffic.clone(), self.gate.clone());
-        Ok(Tx { inner, engine: self.engine, traffic, gate })
+        let (traffic, checkpoint) = (self.traffic.clone(), self.checkpoint.clone());
+        Ok(Tx { inner, engine: self.engine, traffic, checkpoint })
     }
 
     /// Closes all connections, once what runs on them has ended.
@@ -163,7 +163,7 @@ pub struct Tx {
     inner: DatabaseTransaction,
     engine: Engine,
     traffic: Traffic,
-    gate: MaybeGate,
+    checkpoint: MaybeCheckpoint,
 }
 
 /// What a row is held for, so that no other transaction changes it meanwhile.
@@ -213,10 +213,10 @@ impl Tx {
 
     /// Commits what is nobody's change: the executor's bookkeeping, a heartbeat's time.
     pub async fn commit_unaudited(self) -> Result<()> {
-        gate::pass(&self.gate, Point::BeforeCommit).await?;
+        checkpoint::pass(&self.checkpoint, Point::BeforeCommit).await?;
         self.inner.commit().await?;
         self.traffic.count_commit();
-        gate::pass(&self.gate, Point::AfterCommit).await
+        checkpoint::pass(&self.checkpoint, Point::AfterCommit).await
     }
 }
 

@@ -117,7 +117,7 @@ const LAWS: &[Law] = &[
     Law { module: "domain", may: INSIDE, not: PURE },
     Law { module: "error", may: INSIDE, not: PURE },
     Law { module: "clock", may: INSIDE, not: PURE },
-    Law { module: "gate", may: INSIDE, not: PURE },
+    Law { module: "checkpoint", may: INSIDE, not: PURE },
     Law { module: "config", may: &["domain", "error", "config"], not: PURE },
     Law {
         module: "secrets",
@@ -127,12 +127,12 @@ const LAWS: &[Law] = &[
     Law { module: "telemetry", may: &["domain", "error", "config", "telemetry"], not: PURE },
     Law {
         module: "store",
-        may: &["domain", "error", "clock", "config", "gate", "store"],
+        may: &["domain", "error", "clock", "config", "checkpoint", "store"],
         not: &WEB,
     },
     Law {
         module: "egress",
-        may: &["domain", "error", "config", "gate", "egress"],
+        may: &["domain", "error", "config", "checkpoint", "egress"],
         not: &["sea_orm", "axum", "async_graphql"],
     },
     Law {

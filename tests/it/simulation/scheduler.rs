@@ -1,6 +1,6 @@
 //! Who goes on, and what happens to them there.
 //!
-//! Each actor is a task that stops at every gate. One of them runs at a time, from one gate to the
+//! Each actor is a task that stops at every checkpoint. One of them runs at a time, from one checkpoint to the
 //! next, so that the order of everything is the dice's. Whoever is between the beginning and the
 //! end of a transaction keeps the others from beginning one: nobody ever waits for a database lock.
 
@@ -14,14 +14,14 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use trigger_manager::checkpoint::{Checkpoint, Point};
 use trigger_manager::clock::ManualClock;
 use trigger_manager::error::{Error, Result};
-use trigger_manager::gate::{Gate, Point};
 
 use super::backend::Requests;
 use super::dice::Dice;
 
-/// How long, in real time, an actor may take from one gate to the next.
+/// How long, in real time, an actor may take from one checkpoint to the next.
 const PATIENCE: Span = Span::from_secs(60);
 /// How long an attempt may take; what the simulation's settings say too.
 pub const TIMEOUT: Duration = Duration::seconds(10);
@@ -51,10 +51,10 @@ pub enum Ending {
     Crashed,
 }
 
-/// The gate of all actors. Lets others, who prepare and check, pass.
+/// The checkpoint of all actors. Lets others, who prepare and check, pass.
 pub struct Turnstile(mpsc::UnboundedSender<Event>);
 
-impl Gate for Turnstile {
+impl Checkpoint for Turnstile {
     fn pass(&self, point: Point) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             let Ok(actor) = ACTOR.try_with(|actor| *actor) else { return Ok(()) };
@@ -65,7 +65,7 @@ impl Gate for Turnstile {
     }
 }
 
-/// What may happen at a gate, and how often of a thousand times.
+/// What may happen at a checkpoint, and how often of a thousand times.
 #[derive(Debug, Clone, Default)]
 pub struct Faults {
     pub fail: usize,
@@ -149,7 +149,7 @@ impl Scheduler {
         }
     }
 
-    pub fn gate(&self) -> Arc<Turnstile> {
+    pub fn checkpoint(&self) -> Arc<Turnstile> {
         Arc::new(Turnstile(self.sender.clone()))
     }
 
@@ -171,7 +171,7 @@ impl Scheduler {
         }
     }
 
-    /// Begins an actor and lets it run to its first gate.
+    /// Begins an actor and lets it run to its first checkpoint.
     pub async fn spawn<F>(&mut self, name: String, work: F) -> ActorId
     where
         F: Future<Output = Result<(), String>> + Send + 'static,
@@ -301,12 +301,12 @@ impl Scheduler {
         }
     }
 
-    /// Waits until the actor stands at its next gate or has ended.
+    /// Waits until the actor stands at its next checkpoint or has ended.
     async fn settle(&mut self, id: ActorId) {
         let event = tokio::time::timeout(PATIENCE, self.events.recv()).await;
         let Ok(Some(event)) = event else {
             let name = &self.actors[&id].name;
-            panic!("{name} neither came to its next gate nor ended within a minute");
+            panic!("{name} neither came to its next checkpoint nor ended within a minute");
         };
         match event {
             Event::At(other, point, answer) => {

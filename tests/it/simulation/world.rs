@@ -51,7 +51,7 @@ struct Process {
 }
 
 pub struct World {
-    /// Looks on: no gate, no skew.
+    /// Looks on: no checkpoint, no skew.
     pub p: Place,
     pub s: Scheduler,
     pub calls: Vec<(String, Call)>,
@@ -264,12 +264,12 @@ impl World {
     }
 }
 
-/// Another process on the same database, behind the gate and with a clock of its own.
+/// Another process on the same database, behind the checkpoint and with a clock of its own.
 async fn process(t: &TestApp, s: &mut Scheduler) -> Arc<App> {
     let clock = ManualClock::new(start());
     s.clocks.push((clock.clone(), Duration::zero()));
-    let store = t.database.another().await.gated(s.gate());
-    let egress = t.app.egress.clone().gated(s.gate());
+    let store = t.database.another().await.with_checkpoint(s.checkpoint());
+    let egress = t.app.egress.clone().with_checkpoint(s.checkpoint());
     let parts = parts(store, &clock, t.app.config.clone(), egress);
     Arc::new(App::new(parts).unwrap())
 }

@@ -1,7 +1,7 @@
 //! Points that a simulation can hold up, fail, or let a process die at.
 //!
 //! The store passes one before each transaction begins, before each commit and after it; `egress`
-//! before each request and after its answer. A server has no gate: nothing in the configuration
+//! before each request and after its answer. A server has no checkpoint: nothing in the configuration
 //! makes one, and without one a point costs a look at a `None`.
 
 use std::sync::Arc;
@@ -26,18 +26,18 @@ pub enum Point {
 }
 
 /// Decides, at each [`Point`], when to go on and whether to.
-pub trait Gate: Send + Sync {
+pub trait Checkpoint: Send + Sync {
     /// Ends when the point may be passed, or with the error that is to happen there.
     fn pass(&self, point: Point) -> BoxFuture<'_, Result<()>>;
 }
 
-/// A gate that may be there.
-pub(crate) type MaybeGate = Option<Arc<dyn Gate>>;
+/// A checkpoint that may be there.
+pub(crate) type MaybeCheckpoint = Option<Arc<dyn Checkpoint>>;
 
-/// Passes `point`, at once where there is no gate.
-pub(crate) async fn pass(gate: &MaybeGate, point: Point) -> Result<()> {
-    match gate {
+/// Passes `point`, at once where there is no checkpoint.
+pub(crate) async fn pass(checkpoint: &MaybeCheckpoint, point: Point) -> Result<()> {
+    match checkpoint {
         None => Ok(()),
-        Some(gate) => gate.pass(point).await,
+        Some(checkpoint) => checkpoint.pass(point).await,
     }
 }
