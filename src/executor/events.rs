@@ -15,7 +15,7 @@ use super::{BATCH, Executor, whole};
 use crate::domain::event::Event;
 use crate::domain::id::{EventId, LineOaId};
 use crate::domain::line::LineUser;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::rules::{CompiledRule, Occasion, evaluate};
 use crate::sources::{self, ParsedPayload};
 use crate::store::event::{self, Processed};
@@ -34,6 +34,14 @@ pub struct EventReport {
     pub queued: usize,
 }
 
+/// What a batch came to.
+struct Evaluated {
+    events: usize,
+    /// The type of each event that a rule accepted.
+    matched: Vec<String>,
+    fates: Vec<Fate>,
+}
+
 /// An event whose payload was read.
 struct Met<'a> {
     event: &'a Event,
@@ -50,46 +58,55 @@ impl Executor {
         // Counted before, since a step that takes too long is dropped.
         let failures = self.failures.fetch_add(1, Ordering::Relaxed);
         let limit = BATCH.checked_shr(failures).unwrap_or_default().max(1);
-        let mut report = whole(self.evaluate_some(now, limit)).await;
-        if report.is_err() && failures >= HOPELESS {
-            report = whole(self.evaluate_some(now, limit)).await;
-            if let Err(error) = &report {
-                tracing::error!(
-                    error = error as &dyn std::error::Error,
-                    "an event can't be evaluated, and is recorded as failed"
-                );
-                report = self.give_up_first(now).await;
-            }
-        }
+        let report = self.evaluate_some(now, limit, failures >= HOPELESS).await;
         if report.is_ok() {
             self.failures.store(0, Ordering::Relaxed);
         }
         report
     }
 
-    /// Records that the oldest event can't be evaluated.
-    async fn give_up_first(&self, now: DateTime<Utc>) -> Result<EventReport> {
-        let tx = self.app.store.begin().await?;
-        let first = event::pending(&*tx, 1).await?;
-        let error = Some("it could not be evaluated; the server's log says why".to_owned());
-        let failed: Vec<_> = first
-            .iter()
-            .map(|event| Processed { id: event.id, matched: 0, error: error.clone() })
-            .collect();
-        event::processed(&*tx, &failed, now).await?;
-        tx.commit_unaudited().await?;
-        Ok(EventReport { events: failed.len(), queued: 0 })
-    }
-
-    async fn evaluate_some(&self, now: DateTime<Utc>, limit: u64) -> Result<EventReport> {
+    /// Evaluates up to `limit` events, all or none; those of a hopeless batch are recorded as
+    /// failed when it fails once more, unless the database is what fails.
+    async fn evaluate_some(
+        &self,
+        now: DateTime<Utc>,
+        limit: u64,
+        hopeless: bool,
+    ) -> Result<EventReport> {
         let tx = self.app.store.begin().await?;
         let events = event::pending(&*tx, limit).await?;
         if events.is_empty() {
             return Ok(EventReport::default());
         }
-        let (met, mut processed) = read(&events);
-        let candidates = self.meet(&tx, &met, now).await?;
-        let fates = self.fire(&tx, &candidates, now).await?;
+        if hopeless {
+            tx.set_savepoint().await?;
+        }
+        match whole(self.evaluate_all(&tx, &events, now)).await {
+            Ok(evaluated) => {
+                tx.commit_unaudited().await?;
+                Ok(self.count_events(&evaluated))
+            }
+            Err(error) if hopeless && !matches!(error, Error::Busy) => {
+                tx.back_to_savepoint().await?;
+                give_up(tx, &events, &error, now).await
+            }
+            Err(error) => {
+                // Waited for, so that the next batch begins with the same events.
+                tx.rollback().await?;
+                Err(error)
+            }
+        }
+    }
+
+    async fn evaluate_all(
+        &self,
+        tx: &Tx,
+        events: &[Event],
+        now: DateTime<Utc>,
+    ) -> Result<Evaluated> {
+        let (met, mut processed) = read(events);
+        let candidates = self.meet(tx, &met, now).await?;
+        let fates = self.fire(tx, &candidates, now).await?;
         let mut matched = HashMap::<EventId, i32>::new();
         for (candidate, fate) in candidates.iter().zip(&fates) {
             if let (Some(event), Fate::Queued) = (candidate.by.event_id(), fate) {
@@ -101,11 +118,10 @@ impl Executor {
             matched: matched.get(&met.event.id).copied().unwrap_or_default(),
             error: None,
         }));
-        event::processed(&*tx, &processed, now).await?;
-        tx.commit_unaudited().await?;
-        self.count_events(&met, &matched, &fates);
-        let queued = fates.iter().filter(|fate| **fate == Fate::Queued).count();
-        Ok(EventReport { events: processed.len(), queued })
+        event::processed(&**tx, &processed, now).await?;
+        let met = met.iter().filter(|met| matched.contains_key(&met.event.id));
+        let matched = met.map(|met| met.event.event_type.clone()).collect();
+        Ok(Evaluated { events: processed.len(), matched, fates })
     }
 
     /// Evaluates each event for each rule that could wait for it.
@@ -161,14 +177,17 @@ impl Executor {
         Ok(candidates)
     }
 
-    fn count_events(&self, met: &[Met<'_>], matched: &HashMap<EventId, i32>, fates: &[Fate]) {
-        for met in met.iter().filter(|met| matched.contains_key(&met.event.id)) {
-            self.app.metrics.events_matched(&met.event.event_type, 1);
+    fn count_events(&self, evaluated: &Evaluated) -> EventReport {
+        let Evaluated { events, matched, fates } = evaluated;
+        for event_type in matched {
+            self.app.metrics.events_matched(event_type, 1);
         }
         self.count_fates(fates);
         if !fates.is_empty() {
             self.app.live.hint();
         }
+        let queued = fates.iter().filter(|fate| **fate == Fate::Queued).count();
+        EventReport { events: *events, queued }
     }
 
     pub(super) fn count_fates(&self, fates: &[Fate]) {
@@ -179,6 +198,27 @@ impl Executor {
             self.app.metrics.rules_evaluated(name, count);
         }
     }
+}
+
+/// Records that `events` can't be evaluated.
+async fn give_up(
+    tx: Tx,
+    events: &[Event],
+    error: &Error,
+    now: DateTime<Utc>,
+) -> Result<EventReport> {
+    tracing::error!(
+        error = error as &dyn std::error::Error,
+        "an event can't be evaluated, and is recorded as failed"
+    );
+    let why = "it could not be evaluated; the server's log says why";
+    let failed: Vec<_> = events
+        .iter()
+        .map(|event| Processed { id: event.id, matched: 0, error: Some(why.to_owned()) })
+        .collect();
+    event::processed(&*tx, &failed, now).await?;
+    tx.commit_unaudited().await?;
+    Ok(EventReport { events: failed.len(), queued: 0 })
 }
 
 /// Reads the payloads. An event that can't be read has failed; a second event about a subject is

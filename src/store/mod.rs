@@ -45,7 +45,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::LockType;
 use sea_orm::{
-    DatabaseConnection, DatabaseTransaction, EntityTrait, QuerySelect, Select,
+    ConnectionTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, QuerySelect, Select,
     SqliteTransactionMode, TransactionOptions, TransactionTrait,
 };
 
@@ -198,6 +198,25 @@ impl Tx {
             statement.run(&self.inner, vec![dialect::rows(names)?]).await?;
         }
         Ok(())
+    }
+
+    /// Marks a place to which [`back_to_savepoint`](Self::back_to_savepoint) takes this transaction
+    /// back, also after a statement of it has failed.
+    pub async fn set_savepoint(&self) -> Result<()> {
+        self.inner.execute_unprepared("SAVEPOINT attempt").await?;
+        Ok(())
+    }
+
+    /// Undoes what was written since the savepoint; what is held stays held.
+    pub async fn back_to_savepoint(&self) -> Result<()> {
+        self.inner.execute_unprepared("ROLLBACK TO SAVEPOINT attempt").await?;
+        Ok(())
+    }
+
+    /// Undoes everything, and has done so when it returns. A transaction that is dropped is undone
+    /// some time later.
+    pub async fn rollback(self) -> Result<()> {
+        Ok(self.inner.rollback().await?)
     }
 
     /// Writes the audit rows of `changes` and commits everything, or nothing.
