@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -82,6 +83,8 @@ struct Driver {
     chores: Chores,
     done: mpsc::UnboundedSender<Done>,
     workers: TaskTracker,
+    /// Evaluates events and walks cycles, beside the rest: what is due must not wait for a batch.
+    rules: Option<JoinHandle<Result<()>>>,
     skew: chrono::Duration,
     /// What is due when, unless it has to be asked for.
     known: Option<NextDue>,
@@ -97,6 +100,7 @@ pub async fn run(executor: Arc<Executor>, stop: CancellationToken) {
     let mut driver = Driver {
         chores: Chores::new(&executor),
         workers: TaskTracker::new(),
+        rules: None,
         skew: chrono::Duration::zero(),
         known: None,
         executor,
@@ -177,8 +181,9 @@ impl Driver {
         if is_due(due.waiting_at) {
             did += executor.fan_out_waiting(now).await?;
         }
-        let taken = executor.take_rules(now, &due).await?;
-        did += taken.events + taken.cycles;
+        if [due.event_at, due.rule_at, due.cycle_at].into_iter().any(is_due) {
+            self.start_rules(now, due).await?;
+        }
         if is_due(due.action_at) && executor.lanes.startable() <= self.batch() {
             did += executor.claim(now, self.batch() as u64).await?;
         }
@@ -189,6 +194,26 @@ impl Driver {
         let blocked = is_due(due.earliest());
         self.known = (!blocked).then_some(due);
         Ok(self.until(due, now, blocked))
+    }
+
+    /// Lets events be evaluated and cycles walked, unless that is being done. What failed last
+    /// time is the driver's failure.
+    async fn start_rules(&mut self, now: DateTime<Utc>, due: NextDue) -> Result<()> {
+        if let Some(ended) = self.rules.take_if(|rules| rules.is_finished()) {
+            ended.await.map_err(Error::internal)??;
+        }
+        let executor = self.executor.clone();
+        self.rules.get_or_insert_with(|| {
+            tokio::spawn(async move {
+                let taken = within_bounds(super::whole(executor.take_rules(now, &due))).await?;
+                // What others have is looked at again later.
+                if taken.events + taken.cycles > 0 {
+                    executor.app.wake.hint_near();
+                }
+                Ok(())
+            })
+        });
+        Ok(())
     }
 
     /// How long until something else is due. Due work that could not be taken, because others
@@ -264,8 +289,11 @@ impl Driver {
         }
     }
 
-    async fn stop(self, finisher: tokio::task::JoinHandle<()>) {
-        let Self { executor, done, workers, skew, .. } = self;
+    async fn stop(self, finisher: JoinHandle<()>) {
+        let Self { executor, done, workers, rules, skew, .. } = self;
+        if let Some(rules) = rules {
+            rules.abort();
+        }
         for work in executor.lanes.drain() {
             let finished = super::verdict::given_back(&work.claimed);
             let at = executor.clock().now();

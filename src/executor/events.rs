@@ -5,10 +5,12 @@
 //! events are evaluated again; nothing is queued twice.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Add;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use chrono::{DateTime, Utc};
+use futures::future::join_all;
 
 use super::firing::{By, Candidate, Fate, SubjectState};
 use super::{BATCH, Executor, whole};
@@ -20,10 +22,13 @@ use crate::rules::{CompiledRule, Occasion, evaluate};
 use crate::sources::{self, ParsedPayload};
 use crate::store::event::{self, Processed};
 use crate::store::supersede::{Subject, Superseded, supersede};
-use crate::store::{Tx, line};
+use crate::store::{Engine, Tx, line};
 
 /// After so many failures in a row a batch of one has failed often enough.
 const HOPELESS: u32 = 12;
+
+/// How many full batches are evaluated beside each other on PostgreSQL. SQLite has one writer.
+const BESIDE: usize = 3;
 
 /// What an event pass did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,6 +47,14 @@ struct Evaluated {
     fates: Vec<Fate>,
 }
 
+impl Add for EventReport {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { events: self.events + other.events, queued: self.queued + other.queued }
+    }
+}
+
 /// An event whose payload was read.
 struct Met<'a> {
     event: &'a Event,
@@ -51,18 +64,28 @@ struct Met<'a> {
 type Found = Vec<Arc<CompiledRule>>;
 
 impl Executor {
-    /// Evaluates stored events, one batch of them, oldest first. After each failure in a row the
-    /// batch is half as large, so that one event that can't be evaluated, for whatever reason, ends
-    /// up alone; it is then recorded as failed, and the others go on.
+    /// Evaluates stored events, one batch of them, oldest first; on PostgreSQL, where one waits for
+    /// the database most of the time, [`BESIDE`] batches beside each other as long as they are full.
+    ///
+    /// After each failure in a row the batch is half as large, so that one event that can't be
+    /// evaluated, for whatever reason, ends up alone; it is then recorded as failed, and the others
+    /// go on.
     pub async fn take_events(&self, now: DateTime<Utc>) -> Result<EventReport> {
         // Counted before, since a step that takes too long is dropped.
         let failures = self.failures.fetch_add(1, Ordering::Relaxed);
         let limit = BATCH.checked_shr(failures).unwrap_or_default().max(1);
-        let report = self.evaluate_some(now, limit, failures >= HOPELESS).await;
-        if report.is_ok() {
-            self.failures.store(0, Ordering::Relaxed);
-        }
-        report
+        let one = || self.evaluate_some(now, limit, failures >= HOPELESS);
+        let report = if failures == 0 && self.events_wait.load(Ordering::Relaxed) {
+            let all = (0..BESIDE).map(|_| one());
+            let all = join_all(all).await.into_iter().collect::<Result<Vec<_>>>()?;
+            all.into_iter().fold(EventReport::default(), EventReport::add)
+        } else {
+            one().await?
+        };
+        self.failures.store(0, Ordering::Relaxed);
+        let full = report.events as u64 >= BATCH && self.app.store.engine() == Engine::Postgres;
+        self.events_wait.store(full, Ordering::Relaxed);
+        Ok(report)
     }
 
     /// Evaluates up to `limit` events, all or none; those of a hopeless batch are recorded as
@@ -91,8 +114,9 @@ impl Executor {
                 give_up(tx, &events, &error, now).await
             }
             Err(error) => {
-                // Waited for, so that the next batch begins with the same events.
-                tx.rollback().await?;
+                // Waited for, so that the next batch begins with the same events. If it fails, so
+                // does the connection, and then its transaction has ended.
+                let _ = tx.rollback().await;
                 Err(error)
             }
         }

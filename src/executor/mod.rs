@@ -41,7 +41,7 @@ mod verdict;
 mod waiting;
 
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
 use std::time::Duration as Span;
 
@@ -80,6 +80,8 @@ pub struct Executor {
     cursor: Mutex<Uuid>,
     /// How often in a row events could not be evaluated.
     failures: AtomicU32,
+    /// Whether more events wait than one batch holds, and several at once are worth it.
+    events_wait: AtomicBool,
 }
 
 /// What a run until idle did.
@@ -121,8 +123,8 @@ impl Executor {
             low_water: usize::try_from(dispatch.batch_size).unwrap_or(usize::MAX),
         });
         let started_at = app.now();
-        let (id, targets, rulebook, cursor, failures) = Default::default();
-        Self { app, id, started_at, lanes, targets, rulebook, cursor, failures }
+        let (id, targets, rulebook, cursor, failures, events_wait) = Default::default();
+        Self { app, id, started_at, lanes, targets, rulebook, cursor, failures, events_wait }
     }
 
     /// Which executor this is.

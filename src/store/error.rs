@@ -1,6 +1,6 @@
 //! What a database error means to a caller.
 
-use sea_orm::{DbErr, SqlErr};
+use sea_orm::{DbErr, RuntimeErr, SqlErr};
 
 use crate::error::Error;
 
@@ -42,13 +42,50 @@ fn unique(text: &str, error: DbErr) -> Error {
     }
 }
 
-/// No connection in time, a lock not had in time, a deadlock or serialization failure.
+/// No connection or lock in time, a deadlock or serialization failure, or no room on the disk: it
+/// is not about this call, nothing of the statement was written, and the log says what it is.
 fn is_busy(error: &DbErr) -> bool {
-    if matches!(error, DbErr::ConnectionAcquire(_)) {
-        return true;
+    let busy = matches!(error, DbErr::ConnectionAcquire(_))
+        || code(error).is_some_and(|code| is_code_of_busy(&code));
+    if busy {
+        tracing::warn!(%error, "the database can't take this now");
     }
-    let text = error.to_string();
-    ["database is locked", "deadlock detected", "could not serialize", "too many clients"]
-        .iter()
-        .any(|needle| text.contains(needle))
+    busy
+}
+
+/// The SQLSTATE of PostgreSQL, or the number of SQLite's extended result code.
+fn code(error: &DbErr) -> Option<String> {
+    let (DbErr::Conn(cause) | DbErr::Exec(cause) | DbErr::Query(cause)) = error else {
+        return None;
+    };
+    let RuntimeErr::SqlxError(cause) = cause else { return None };
+    Some(cause.as_database_error()?.code()?.into_owned())
+}
+
+/// PostgreSQL: 40001 and 40P01 serialization and deadlock, 53 resources, 55P03 no lock, 57014
+/// cancelled, 25006 read only. SQLite, whose low byte is the primary code: 5 and 6 busy and locked,
+/// 8 read only, 10 I/O, 13 full.
+fn is_code_of_busy(code: &str) -> bool {
+    const POSTGRES: [&str; 5] = ["40001", "40P01", "55P03", "57014", "25006"];
+    const SQLITE: [u32; 5] = [5, 6, 8, 10, 13];
+    match code.len() {
+        5 => POSTGRES.contains(&code) || code.starts_with("53"),
+        _ => code.parse().is_ok_and(|code: u32| SQLITE.contains(&(code & 0xff))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_about_the_call_is_told_from_what_is() {
+        let busy = ["40001", "40P01", "53100", "53300", "55P03", "5", "261", "517", "13", "778"];
+        for code in busy {
+            assert!(is_code_of_busy(code), "{code}");
+        }
+        for code in ["23505", "P0001", "22003", "42P01", "2067", "1555", "19", "787", "", "x"] {
+            assert!(!is_code_of_busy(code), "{code}");
+        }
+    }
 }

@@ -6,12 +6,16 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use trigger_manager::clock::{Clock, SystemClock};
+use trigger_manager::domain::event::EventStatus;
+use trigger_manager::domain::rule::TriggerRule;
 use trigger_manager::domain::trigger::Trigger;
 use trigger_manager::executor::driver;
+use trigger_manager::store::{Engine, event};
 
 use crate::app::TestApp;
 use crate::client::Client;
 use crate::receiver::Answer;
+use crate::rules::place::{Place, user};
 use crate::served::listen;
 
 const ALIVE: &str = "{ executorStatus { executors { alive } } }";
@@ -56,6 +60,38 @@ async fn work_of_which_no_hint_was_heard_is_found_by_the_next_look() {
     t.receiver.until(|received| received.len() == 1).await;
     stop.cancel();
     driving.await.unwrap();
+}
+
+/// On SQLite, with its one writer, nothing can hold up an evaluation alone.
+#[tokio::test]
+async fn a_trigger_is_called_while_an_evaluation_hangs() {
+    let p = Place::new().await;
+    p.t.clock.advance(SystemClock.now() - p.t.clock.now());
+    p.t.register("a").await;
+    let trigger = p.t.trigger("0 0 0 29 2 *").await;
+    p.save(TriggerRule { source_type: "booking_event".into(), ..p.draft() }).await;
+    let payload = json!({"bookingId": "b", "status": "new", "startsAt": p.t.app.now()});
+    let booking = p.event("booking_event", Some(user(1)), payload);
+    p.happens(std::slice::from_ref(&booking)).await;
+    let mut held = None;
+    if p.t.app.store.engine() == Engine::Postgres {
+        let tx = p.t.app.store.begin().await.unwrap();
+        event::hold_subjects(&tx, &[&booking]).await.unwrap();
+        held = Some(tx);
+    }
+    let stop = CancellationToken::new();
+    let driving = drive(&p.t, &stop).await;
+    p.t.app.run_trigger(&p.t.caller, trigger.id).await.unwrap();
+    p.t.advance(1);
+    p.t.receiver.until(|received| received.len() == 1).await;
+    if held.is_some() {
+        assert_eq!(p.events().await[0].status, EventStatus::Pending);
+    }
+    drop(held);
+    stop.cancel();
+    driving.await.unwrap();
+    p.t.run().await;
+    assert_eq!(p.sent().len(), 1);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! What events and cycles cost the database, counted.
 
 use trigger_manager::domain::rule::{Frequency, TriggerRule};
+use trigger_manager::store::Engine;
 
 use super::place::Place;
 
@@ -20,9 +21,15 @@ async fn a_thousand_events_cost_a_counted_number_of_statements_and_commits() {
     let (statements, commits) = (traffic.statements(), traffic.commits());
     let now = p.t.app.now();
     while p.t.executor.take_events(now).await.unwrap().events > 0 {}
-    assert_eq!(traffic.commits() - commits, 2, "one for 500 events");
+    let commits = traffic.commits() - commits;
+    // What is left after a full batch is shared by those that work beside each other.
+    let at_most = match p.t.app.store.engine() {
+        Engine::Sqlite => 2,
+        Engine::Postgres => 4,
+    };
+    assert!((2..=at_most).contains(&commits), "{commits}: one for 500 events");
     let statements = traffic.statements() - statements;
-    assert!(statements <= 24, "{statements}");
+    assert!(statements <= 12 * at_most, "{statements}");
     assert_eq!(p.actions().await.len(), 1000);
 }
 

@@ -182,6 +182,38 @@ async fn an_event_that_can_not_be_evaluated_is_recorded_as_failed_and_the_others
     assert_eq!(p.sent().len(), 19);
 }
 
+#[tokio::test]
+async fn no_event_has_failed_because_the_database_was_full() {
+    let p = Place::new().await;
+    p.on_forms("send_message", text(&"x".repeat(4_900))).await;
+    let events: Vec<_> = (0..5).map(|number| p.form(number)).collect();
+    p.happens(&events).await;
+    let (fill, empty) = filling(p.t.app.store.engine());
+    execute(&p.t.app.store, fill).await;
+    for _ in 0..40 {
+        let error = p.t.executor.take_events(p.t.app.now()).await.unwrap_err();
+        assert_eq!(error.code(), "BUSY", "{error:?}");
+    }
+    assert!(p.events().await.iter().all(|event| event.status == EventStatus::Pending));
+    execute(&p.t.app.store, empty).await;
+    p.t.run().await;
+    assert_eq!(p.sent().len(), 5);
+}
+
+/// What fills the database, and what makes room again.
+fn filling(engine: Engine) -> (&'static str, &'static str) {
+    match engine {
+        Engine::Sqlite => ("PRAGMA max_page_count = 1", "PRAGMA max_page_count = 1000000"),
+        Engine::Postgres => (
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql
+                AS 'BEGIN RAISE EXCEPTION ''full'' USING ERRCODE = ''disk_full''; END';
+            CREATE TRIGGER refusing BEFORE INSERT ON scheduled_action
+                FOR EACH ROW EXECUTE FUNCTION refuse()",
+            "DROP TRIGGER refusing ON scheduled_action",
+        ),
+    }
+}
+
 /// Statements after which the database takes no work for `user`.
 fn refusing(engine: Engine, user: &str) -> Vec<String> {
     match engine {
