@@ -89,6 +89,7 @@ impl Executor {
     pub async fn walk_cycle(&self, now: DateTime<Utc>) -> Result<bool> {
         let tx = self.app.store.begin().await?;
         let Some(mut cycle) = cycle::next(&*tx).await? else { return Ok(false) };
+        let now = self.since(now);
         let rules = rule::find_all(&*tx, Scope::Everything, &[cycle.trigger_rule_id]).await?;
         let rule = rules.into_iter().next();
         let rule = rule.filter(|rule| rule.enabled && rule.deleted_date.is_none());

@@ -101,6 +101,7 @@ impl Executor {
         if events.is_empty() {
             return Ok(EventReport::default());
         }
+        let now = self.since(now);
         if hopeless {
             tx.set_savepoint().await?;
         }

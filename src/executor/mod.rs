@@ -82,7 +82,11 @@ pub struct Executor {
     failures: AtomicU32,
     /// Whether more events wait than one batch holds, and several at once are worth it.
     events_wait: AtomicBool,
+    jitter: Jitter,
 }
+
+/// What spreads retries, from 0 to 1.
+type Jitter = Box<dyn Fn() -> f64 + Send + Sync>;
 
 /// What a run until idle did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -124,7 +128,25 @@ impl Executor {
         });
         let started_at = app.now();
         let (id, targets, rulebook, cursor, failures, events_wait) = Default::default();
-        Self { app, id, started_at, lanes, targets, rulebook, cursor, failures, events_wait }
+        let jitter = Box::new(rand::random::<f64>);
+        Self {
+            app,
+            id,
+            started_at,
+            lanes,
+            targets,
+            rulebook,
+            cursor,
+            failures,
+            events_wait,
+            jitter,
+        }
+    }
+
+    /// This executor, its retries spread by `jitter`, from 0 to 1: for simulations.
+    #[doc(hidden)]
+    pub fn with_jitter(self, jitter: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
+        Self { jitter: Box::new(jitter), ..self }
     }
 
     /// Which executor this is.
@@ -207,7 +229,13 @@ impl Executor {
     }
 
     fn jitter(&self) -> f64 {
-        rand::random::<f64>()
+        (self.jitter)()
+    }
+
+    /// When that is done which a step began at `now`, once its transaction holds what it needs: the
+    /// process may have stood still in between, and rates count from when work is queued.
+    fn since(&self, now: DateTime<Utc>) -> DateTime<Utc> {
+        now.max(self.clock().now())
     }
 }
 

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::entity::{audience, audience_member};
 use super::paging::{By, page};
+use super::wanted::Wanted;
 use super::{Hold, Tx, dialect, line, scope};
 use crate::domain::access::Scope;
 use crate::domain::audience::{Audience, AudienceMember};
@@ -133,12 +134,10 @@ pub async fn list(
     request: &PageRequest,
 ) -> Result<Page<Audience>> {
     use audience::{Column, Entity};
-    let mut select = Entity::find()
-        .filter(Column::LineOaId.eq(filter.line_oa_id.0))
-        .filter(scope::of_people(scope, Column::OrganizationId));
-    if let Some(text) = &filter.name_contains {
-        select = select.filter(dialect::contains(Column::Name, text));
-    }
+    let wanted = Wanted::among(scope::of_people(scope, Column::OrganizationId))
+        .eq(Column::LineOaId, Some(filter.line_oa_id.0))
+        .contains(Column::Name, filter.name_contains.as_ref());
+    let select = Entity::find().filter(wanted);
     let column = match sort.0 {
         Sort::Name => Column::Name,
         Sort::CreatedAt => Column::Id,

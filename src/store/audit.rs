@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::entity::audit_log::{ActiveModel, Column, Entity, Model};
 use super::paging::{By, page};
 use super::scope;
+use super::wanted::Wanted;
 use crate::domain::access::Scope;
 use crate::domain::audit::{AuditLog, Caller, Change};
 use crate::domain::id::{ApplicationId, AuditLogId, ProjectId};
@@ -93,31 +94,15 @@ pub async fn list(
         Scope::Application(id) => Column::ApplicationId.eq(id.0).into_condition(),
         _ => scope::project(scope, Column::ProjectId),
     };
-    let mut select = Entity::find().filter(visible);
-    let ids = [
-        (Column::ProjectId, filter.project_id.map(|id| id.0)),
-        (Column::ApplicationId, filter.application_id.map(|id| id.0)),
-        (Column::EntityId, filter.entity_id),
-        (Column::ActorId, filter.actor_id),
-    ];
-    for (column, id) in ids {
-        if let Some(id) = id {
-            select = select.filter(column.eq(id));
-        }
-    }
-    for (column, text) in
-        [(Column::EntityType, &filter.entity_type), (Column::Action, &filter.action)]
-    {
-        if let Some(text) = text {
-            select = select.filter(column.eq(text.as_str()));
-        }
-    }
-    if let Some(since) = filter.since {
-        select = select.filter(Column::At.gte(since));
-    }
-    if let Some(until) = filter.until {
-        select = select.filter(Column::At.lt(until));
-    }
+    let wanted = Wanted::among(visible)
+        .eq(Column::ProjectId, filter.project_id.map(|id| id.0))
+        .eq(Column::ApplicationId, filter.application_id.map(|id| id.0))
+        .eq(Column::EntityId, filter.entity_id)
+        .eq(Column::ActorId, filter.actor_id)
+        .eq(Column::EntityType, filter.entity_type.as_deref())
+        .eq(Column::Action, filter.action.as_deref())
+        .between(Column::At, filter.since, filter.until);
+    let select = Entity::find().filter(wanted);
     let by = By { column: Column::Id, id: Column::Id, direction: Direction::Descending };
     page(db, select, by, request).await
 }

@@ -11,6 +11,7 @@ use sea_orm::{
 
 use super::entity::scheduled_trigger_execution::{ActiveModel, Column, Entity, Model};
 use super::paging::{By, page};
+use super::wanted::Wanted;
 use super::{Hold, Tx, dialect, scope};
 use crate::domain::access::Scope;
 use crate::domain::cycle::{Cycle, CycleStatus};
@@ -146,23 +147,12 @@ pub async fn list(
     direction: Direction,
     request: &PageRequest,
 ) -> Result<Page<Cycle>> {
-    let mut select = Entity::find().filter(scope::of_people(scope, Column::OrganizationId));
-    if let Some(line_oa) = filter.line_oa_id {
-        select = select.filter(Column::LineOaId.eq(line_oa.0));
-    }
-    if let Some(rule) = filter.trigger_rule_id {
-        select = select.filter(Column::TriggerRuleId.eq(rule.0));
-    }
-    if !filter.statuses.is_empty() {
-        let names = filter.statuses.iter().map(|status| status.as_str());
-        select = select.filter(Column::Status.is_in(names));
-    }
-    if let Some(since) = filter.since {
-        select = select.filter(Column::ScheduledAt.gte(since));
-    }
-    if let Some(until) = filter.until {
-        select = select.filter(Column::ScheduledAt.lt(until));
-    }
+    let wanted = Wanted::among(scope::of_people(scope, Column::OrganizationId))
+        .eq(Column::LineOaId, filter.line_oa_id.map(|id| id.0))
+        .eq(Column::TriggerRuleId, filter.trigger_rule_id.map(|id| id.0))
+        .one_of(Column::Status, filter.statuses.iter().map(|status| status.as_str()))
+        .between(Column::ScheduledAt, filter.since, filter.until);
+    let select = Entity::find().filter(wanted);
     page(db, select, By { column: Column::ScheduledAt, id: Column::Id, direction }, request).await
 }
 

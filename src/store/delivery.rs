@@ -11,6 +11,7 @@ use super::dialect;
 use super::entity::{scheduled_action, trigger_log};
 use super::paging::{By, page};
 use super::scope;
+use super::wanted::Wanted;
 use crate::domain::access::Scope;
 use crate::domain::delivery::{ActionStatus, Attempt, Delivery};
 use crate::domain::id::{ApplicationId, BackendId, OccurrenceId, ScheduledActionId, TriggerId};
@@ -84,29 +85,15 @@ pub async fn list(
     request: &PageRequest,
 ) -> Result<Page<Delivery>> {
     use scheduled_action::{Column, Entity};
-    let mut select = Entity::find()
-        .filter(Column::TriggerId.is_not_null())
-        .filter(scope::application(scope, Column::ApplicationId));
-    let ids = [
-        (Column::ApplicationId, filter.application_id.map(|id| id.0)),
-        (Column::TriggerOccurrenceId, filter.occurrence_id.map(|id| id.0)),
-        (Column::TriggerId, filter.trigger_id.map(|id| id.0)),
-        (Column::BackendId, filter.backend_id.map(|id| id.0)),
-    ];
-    for (column, id) in ids {
-        if let Some(id) = id {
-            select = select.filter(column.eq(id));
-        }
-    }
-    if !filter.statuses.is_empty() {
-        select = select.filter(Column::Status.is_in(filter.statuses.iter().map(|s| s.as_str())));
-    }
-    if let Some(since) = filter.since {
-        select = select.filter(Column::CreatedAt.gte(since));
-    }
-    if let Some(until) = filter.until {
-        select = select.filter(Column::CreatedAt.lt(until));
-    }
+    let visible = scope::application(scope, Column::ApplicationId);
+    let wanted = Wanted::among(visible.add(Column::TriggerId.is_not_null()))
+        .eq(Column::ApplicationId, filter.application_id.map(|id| id.0))
+        .eq(Column::TriggerOccurrenceId, filter.occurrence_id.map(|id| id.0))
+        .eq(Column::TriggerId, filter.trigger_id.map(|id| id.0))
+        .eq(Column::BackendId, filter.backend_id.map(|id| id.0))
+        .one_of(Column::Status, filter.statuses.iter().map(|status| status.as_str()))
+        .between(Column::CreatedAt, filter.since, filter.until);
+    let select = Entity::find().filter(wanted);
     page(db, select, By { column: Column::Id, id: Column::Id, direction }, request).await
 }
 

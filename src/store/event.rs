@@ -11,6 +11,7 @@ use super::delivery::IdRow;
 use super::dialect::{self, hex, time};
 use super::entity::event::{Column, Entity, Model};
 use super::paging::{By, page};
+use super::wanted::Wanted;
 use super::{Tx, scope};
 use crate::domain::access::Scope;
 use crate::domain::event::{Event, EventOrigin, EventStatus};
@@ -199,30 +200,14 @@ pub async fn list(
     direction: Direction,
     request: &PageRequest,
 ) -> Result<Page<Event>> {
-    let mut select = Entity::find().filter(scope::of_people(scope, Column::OrganizationId));
-    if let Some(line_oa) = filter.line_oa_id {
-        select = select.filter(Column::LineOaId.eq(line_oa.0));
-    }
-    let texts = [
-        (Column::UserId, &filter.user_id),
-        (Column::EventType, &filter.event_type),
-        (Column::EventId, &filter.event_id),
-    ];
-    for (column, text) in texts {
-        if let Some(text) = text {
-            select = select.filter(column.eq(text.as_str()));
-        }
-    }
-    if !filter.statuses.is_empty() {
-        let names = filter.statuses.iter().map(|status| status.as_str());
-        select = select.filter(Column::Status.is_in(names));
-    }
-    if let Some(since) = filter.since {
-        select = select.filter(Column::ReceivedAt.gte(since));
-    }
-    if let Some(until) = filter.until {
-        select = select.filter(Column::ReceivedAt.lt(until));
-    }
+    let wanted = Wanted::among(scope::of_people(scope, Column::OrganizationId))
+        .eq(Column::LineOaId, filter.line_oa_id.map(|id| id.0))
+        .eq(Column::UserId, filter.user_id.as_deref())
+        .eq(Column::EventType, filter.event_type.as_deref())
+        .eq(Column::EventId, filter.event_id.as_deref())
+        .one_of(Column::Status, filter.statuses.iter().map(|status| status.as_str()))
+        .between(Column::ReceivedAt, filter.since, filter.until);
+    let select = Entity::find().filter(wanted);
     page(db, select, By { column: Column::Id, id: Column::Id, direction }, request).await
 }
 

@@ -36,6 +36,7 @@ pub mod setting;
 pub mod supersede;
 pub mod trigger;
 pub mod trigger_log;
+mod wanted;
 pub mod workflow;
 
 use std::ops::Deref;

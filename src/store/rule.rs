@@ -13,6 +13,7 @@ use super::dialect::{self, hex, time};
 use super::entity::line_oa;
 use super::entity::trigger_rule::{ActiveModel, Column, Entity, Model};
 use super::paging::{By, page};
+use super::wanted::Wanted;
 use super::{Hold, Tx, scope};
 use crate::domain::access::Scope;
 use crate::domain::id::{LineOaId, TriggerRuleId, WorkflowId};
@@ -224,28 +225,15 @@ pub async fn list(
     sort: (Sort, Direction),
     request: &PageRequest,
 ) -> Result<Page<TriggerRule>> {
-    let mut select = Entity::find()
-        .filter(Column::DeletedDate.is_null())
-        .filter(scope::of_people(scope, Column::OrganizationId));
-    if let Some(line_oa) = filter.line_oa_id {
-        select = select.filter(Column::LineOaId.eq(line_oa.0));
-    }
-    if let Some(enabled) = filter.enabled {
-        select = select.filter(Column::Enabled.eq(enabled));
-    }
-    if let Some(workflow) = filter.workflow_id {
-        select = select.filter(Column::WorkflowId.eq(workflow.0));
-    }
-    let types =
-        [(Column::SourceType, &filter.source_type), (Column::ActionType, &filter.action_type)];
-    for (column, name) in types {
-        if let Some(name) = name {
-            select = select.filter(column.eq(name.as_str()));
-        }
-    }
-    if let Some(text) = &filter.name_contains {
-        select = select.filter(dialect::contains(Column::Name, text));
-    }
+    let visible = scope::of_people(scope, Column::OrganizationId);
+    let wanted = Wanted::among(visible.add(Column::DeletedDate.is_null()))
+        .eq(Column::LineOaId, filter.line_oa_id.map(|id| id.0))
+        .eq(Column::Enabled, filter.enabled)
+        .eq(Column::WorkflowId, filter.workflow_id.map(|id| id.0))
+        .eq(Column::SourceType, filter.source_type.as_deref())
+        .eq(Column::ActionType, filter.action_type.as_deref())
+        .contains(Column::Name, filter.name_contains.as_ref());
+    let select = Entity::find().filter(wanted);
     let column = match sort.0 {
         Sort::CreatedDate => Column::Id,
         Sort::Name => Column::Name,

@@ -14,6 +14,7 @@ use super::dialect::{self, hex, time};
 use super::entity::scheduled_action::{Column, Entity, Model};
 use super::paging::{By, page};
 use super::scope;
+use super::wanted::Wanted;
 use crate::domain::access::Scope;
 use crate::domain::delivery::ActionStatus;
 use crate::domain::id::{
@@ -224,34 +225,17 @@ pub async fn list(
     direction: Direction,
     request: &PageRequest,
 ) -> Result<Page<ScheduledAction>> {
-    let mut select = Entity::find().filter(visible(scope));
-    let ids = [
-        (Column::LineOaId, filter.line_oa_id.map(|id| id.0)),
-        (Column::TriggerRuleId, filter.trigger_rule_id.map(|id| id.0)),
-        (Column::EventId, filter.event_id.map(|id| id.0)),
-        (Column::WorkflowId, filter.workflow_id.map(|id| id.0)),
-        (Column::ApplicationId, filter.application_id.map(|id| id.0)),
-    ];
-    for (column, id) in ids {
-        if let Some(id) = id {
-            select = select.filter(column.eq(id));
-        }
-    }
-    let texts = [(Column::UserId, &filter.user_id), (Column::ActionType, &filter.action_type)];
-    for (column, text) in texts {
-        if let Some(text) = text {
-            select = select.filter(column.eq(text.as_str()));
-        }
-    }
-    if !filter.statuses.is_empty() {
-        select = select.filter(Column::Status.is_in(filter.statuses.iter().map(|s| s.as_str())));
-    }
-    if let Some(since) = filter.since {
-        select = select.filter(Column::CreatedAt.gte(since));
-    }
-    if let Some(until) = filter.until {
-        select = select.filter(Column::CreatedAt.lt(until));
-    }
+    let wanted = Wanted::among(visible(scope))
+        .eq(Column::LineOaId, filter.line_oa_id.map(|id| id.0))
+        .eq(Column::TriggerRuleId, filter.trigger_rule_id.map(|id| id.0))
+        .eq(Column::EventId, filter.event_id.map(|id| id.0))
+        .eq(Column::WorkflowId, filter.workflow_id.map(|id| id.0))
+        .eq(Column::ApplicationId, filter.application_id.map(|id| id.0))
+        .eq(Column::UserId, filter.user_id.as_deref())
+        .eq(Column::ActionType, filter.action_type.as_deref())
+        .one_of(Column::Status, filter.statuses.iter().map(|status| status.as_str()))
+        .between(Column::CreatedAt, filter.since, filter.until);
+    let select = Entity::find().filter(wanted);
     page(db, select, By { column: Column::Id, id: Column::Id, direction }, request).await
 }
 

@@ -10,6 +10,7 @@ use super::dialect::LATEST_OCCURRENCES;
 use super::entity::{trigger, trigger_occurrence};
 use super::paging::{By, page};
 use super::scope;
+use super::wanted::Wanted;
 use crate::domain::access::Scope;
 use crate::domain::id::{ApplicationId, OccurrenceId, TriggerId};
 use crate::domain::page::{Direction, Page, PageRequest};
@@ -198,19 +199,12 @@ pub async fn list(
     request: &PageRequest,
 ) -> Result<Page<Trigger>> {
     use trigger::{Column, Entity};
-    let mut select = Entity::find().filter(scope::application(scope, Column::ApplicationId));
-    if let Some(application) = filter.application_id {
-        select = select.filter(Column::ApplicationId.eq(application.0));
-    }
-    if let Some(enabled) = filter.enabled {
-        select = select.filter(Column::Enabled.eq(enabled));
-    }
-    if let Some(run_key) = &filter.run_key {
-        select = select.filter(Column::RunKey.eq(run_key.as_str()));
-    }
-    if let Some(text) = &filter.name_contains {
-        select = select.filter(super::dialect::contains(Column::Name, text));
-    }
+    let wanted = Wanted::among(scope::application(scope, Column::ApplicationId))
+        .eq(Column::ApplicationId, filter.application_id.map(|id| id.0))
+        .eq(Column::Enabled, filter.enabled)
+        .eq(Column::RunKey, filter.run_key.as_deref())
+        .contains(Column::Name, filter.name_contains.as_ref());
+    let select = Entity::find().filter(wanted);
     let column = match sort.0 {
         Sort::CreatedAt => Column::Id,
         Sort::Name => Column::Name,
@@ -314,22 +308,11 @@ pub async fn occurrences(
     request: &PageRequest,
 ) -> Result<Page<Occurrence>> {
     use trigger_occurrence::{Column, Entity};
-    let mut select = Entity::find().filter(scope::application(scope, Column::ApplicationId));
-    if let Some(application) = filter.application_id {
-        select = select.filter(Column::ApplicationId.eq(application.0));
-    }
-    if let Some(trigger) = filter.trigger_id {
-        select = select.filter(Column::TriggerId.eq(trigger.0));
-    }
-    if !filter.statuses.is_empty() {
-        let names = filter.statuses.iter().map(|status| status.as_str());
-        select = select.filter(Column::Status.is_in(names));
-    }
-    if let Some(since) = filter.since {
-        select = select.filter(Column::ScheduledAt.gte(since));
-    }
-    if let Some(until) = filter.until {
-        select = select.filter(Column::ScheduledAt.lt(until));
-    }
+    let wanted = Wanted::among(scope::application(scope, Column::ApplicationId))
+        .eq(Column::ApplicationId, filter.application_id.map(|id| id.0))
+        .eq(Column::TriggerId, filter.trigger_id.map(|id| id.0))
+        .one_of(Column::Status, filter.statuses.iter().map(|status| status.as_str()))
+        .between(Column::ScheduledAt, filter.since, filter.until);
+    let select = Entity::find().filter(wanted);
     page(db, select, By { column: Column::ScheduledAt, id: Column::Id, direction }, request).await
 }

@@ -6,6 +6,7 @@ use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter}
 use super::entity::trigger_log::{Column, Entity, Model};
 use super::paging::{By, page};
 use super::scope;
+use super::wanted::Wanted;
 use crate::domain::access::Scope;
 use crate::domain::id::{EventId, LineOaId, ScheduledActionId, TriggerRuleId};
 use crate::domain::page::{Direction, Page, PageRequest};
@@ -85,33 +86,16 @@ pub async fn list(
     direction: Direction,
     request: &PageRequest,
 ) -> Result<Page<TriggerLog>> {
-    let mut select = Entity::find().filter(visible(scope));
-    let ids = [
-        (Column::LineOaId, filter.line_oa_id.map(|id| id.0)),
-        (Column::TriggerRuleId, filter.trigger_rule_id.map(|id| id.0)),
-        (Column::EventId, filter.event_id.map(|id| id.0)),
-        (Column::ScheduledActionId, filter.scheduled_action_id.map(|id| id.0)),
-    ];
-    for (column, id) in ids {
-        if let Some(id) = id {
-            select = select.filter(column.eq(id));
-        }
-    }
-    let texts = [(Column::UserId, &filter.user_id), (Column::Reason, &filter.reason)];
-    for (column, text) in texts {
-        if let Some(text) = text {
-            select = select.filter(column.eq(text.as_str()));
-        }
-    }
-    if !filter.statuses.is_empty() {
-        select = select.filter(Column::Status.is_in(filter.statuses.iter().map(|s| s.as_str())));
-    }
-    if let Some(since) = filter.since {
-        select = select.filter(Column::CreatedDate.gte(since));
-    }
-    if let Some(until) = filter.until {
-        select = select.filter(Column::CreatedDate.lt(until));
-    }
+    let wanted = Wanted::among(visible(scope))
+        .eq(Column::LineOaId, filter.line_oa_id.map(|id| id.0))
+        .eq(Column::TriggerRuleId, filter.trigger_rule_id.map(|id| id.0))
+        .eq(Column::EventId, filter.event_id.map(|id| id.0))
+        .eq(Column::ScheduledActionId, filter.scheduled_action_id.map(|id| id.0))
+        .eq(Column::UserId, filter.user_id.as_deref())
+        .eq(Column::Reason, filter.reason.as_deref())
+        .one_of(Column::Status, filter.statuses.iter().map(|status| status.as_str()))
+        .between(Column::CreatedDate, filter.since, filter.until);
+    let select = Entity::find().filter(wanted);
     page(db, select, By { column: Column::Id, id: Column::Id, direction }, request).await
 }
 

@@ -17,6 +17,7 @@ use crate::domain::page::{Direction, Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::store::entity::{audience_member, line_user};
 use crate::store::paging::{By, page};
+use crate::store::wanted::Wanted;
 use crate::store::{Hold, Tx, dialect, scope};
 
 impl From<line_user::Model> for LineUser {
@@ -204,24 +205,20 @@ pub async fn users(
     request: &PageRequest,
 ) -> Result<Page<LineUser>> {
     use line_user::{Column, Entity};
-    let mut select = Entity::find()
-        .filter(Column::LineOaId.eq(line_oa.0))
-        .filter(scope::of_people(scope, Column::OrganizationId));
-    if let Some(state) = filter.follow_state {
-        select = select.filter(Column::FollowState.eq(state.as_str()));
-    }
-    if let Some(audience) = filter.audience_id {
+    let members = filter.audience_id.map(|audience| {
         let members = audience_member::Entity::find()
             .select_only()
             .column(audience_member::Column::UserId)
             .filter(audience_member::Column::AudienceId.eq(audience.0))
-            .filter(audience_member::Column::LineOaId.eq(line_oa.0))
-            .into_query();
-        select = select.filter(Column::UserId.in_subquery(members));
-    }
-    if let Some(text) = &filter.user_id_contains {
-        select = select.filter(dialect::contains(Column::UserId, text));
-    }
+            .filter(audience_member::Column::LineOaId.eq(line_oa.0));
+        Column::UserId.in_subquery(members.into_query())
+    });
+    let wanted = Wanted::among(scope::of_people(scope, Column::OrganizationId))
+        .eq(Column::LineOaId, Some(line_oa.0))
+        .eq(Column::FollowState, filter.follow_state.map(|state| state.as_str()))
+        .and(members)
+        .contains(Column::UserId, filter.user_id_contains.as_ref());
+    let select = Entity::find().filter(wanted);
     let by = By { column: Column::UserId, id: Column::UserId, direction: Direction::Ascending };
     page(db, select, by, request).await
 }

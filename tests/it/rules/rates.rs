@@ -178,3 +178,17 @@ async fn events_without_a_user_are_limited_per_rule() {
     }
     assert_eq!(p.t.receiver.received_at("/backend").len(), 1);
 }
+
+#[tokio::test]
+async fn a_process_that_stood_still_counts_from_when_it_goes_on() {
+    let p = Place::new().await;
+    p.save(TriggerRule { frequency: Frequency::OncePerHour, ..p.draft() }).await;
+    let before = p.t.app.now();
+    p.t.advance(7200);
+    p.happens(&[p.form(1)]).await;
+    p.t.executor.take_events(before).await.unwrap();
+    p.t.advance(60);
+    p.form_sent(1).await;
+    assert_eq!(p.said().await[1].1.as_deref(), Some("frequency"));
+    assert_eq!(p.sent().len(), 1);
+}

@@ -10,9 +10,8 @@
 //! [`calendar`], which knows nothing of the server's own.
 //!
 //! # To see a failure again
-//! A failure names its seed and the command that repeats it. The seed decides everything but the
-//! jitter of retries and the order of ids that are made within one millisecond: few failures need
-//! a second try.
+//! A failure names its seed and the command that repeats it. The seed decides everything as long as
+//! it runs alone; beside others, on a busy machine, a few lives take another course.
 //!
 //! `PFY_SIMULATION_SEED=7 cargo test --test it simulation` runs one seed,
 //! `PFY_SIMULATION_SEEDS=0..5000` many. The seeds of a normal run are always the same.

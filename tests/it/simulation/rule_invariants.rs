@@ -200,7 +200,9 @@ impl Rules<'_> {
     fn nothing_starts_too_late(&self) -> Verdict {
         let pass = Duration::seconds(10);
         for row in self.logs.iter().filter(|row| row.attempt.is_some()) {
-            if row.reason.as_deref() == Some("lease_expired") {
+            // Of one without an answer it is not known when it began: its process may have stood
+            // still in the middle.
+            if row.response_status.is_none() {
                 continue;
             }
             let id = row.scheduled_action_id.unwrap().to_string();

@@ -118,7 +118,7 @@ pub struct Scheduler {
     pub clocks: Vec<(ManualClock, Duration)>,
     /// When the transactions of actors were committed, by the actor's name.
     pub commits: HashMap<String, DateTime<Utc>>,
-    pub trace: Vec<String>,
+    trace: Vec<String>,
     pub requests: Requests,
     actors: BTreeMap<ActorId, Actor>,
     ended: Vec<Ended>,

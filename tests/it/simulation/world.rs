@@ -1,6 +1,6 @@
 //! A server of several processes, and the weather that it works in.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use chrono::{DateTime, Duration, Utc};
 use trigger_manager::app::App;
@@ -86,7 +86,7 @@ impl World {
         let mut processes = Vec::new();
         for _ in 0..dice.range(2, 3) {
             let app = process(t, &mut s).await;
-            let executor = Arc::new(Executor::new(app.clone()));
+            let executor = executor(&app, dice.fork());
             let (running, down_until, started) = (None, start(), 1);
             processes.push(Process { app, executor, running, down_until, started });
         }
@@ -255,7 +255,7 @@ impl World {
             let Some(process) = process else { continue };
             process.running = None;
             if ended.ending == Ending::Crashed {
-                process.executor = Arc::new(Executor::new(process.app.clone()));
+                process.executor = executor(&process.app, self.s.dice.fork());
                 process.started += 1;
                 let away = self.s.dice.range(1, 30);
                 process.down_until = self.s.time + Duration::seconds(away);
@@ -265,6 +265,13 @@ impl World {
 }
 
 /// Another process on the same database, behind the checkpoint and with a clock of its own.
+/// An executor whose retries are spread as `dice` say.
+fn executor(app: &Arc<App>, dice: Dice) -> Arc<Executor> {
+    let dice = Mutex::new(dice);
+    let jitter = move || dice.lock().unwrap().below(1000) as f64 / 1000.0;
+    Arc::new(Executor::new(app.clone()).with_jitter(jitter))
+}
+
 async fn process(t: &TestApp, s: &mut Scheduler) -> Arc<App> {
     let clock = ManualClock::new(start());
     s.clocks.push((clock.clone(), Duration::zero()));
