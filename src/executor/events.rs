@@ -28,7 +28,7 @@ use crate::store::{Engine, Tx, line};
 const HOPELESS: u32 = 12;
 
 /// How many full batches are evaluated beside each other on PostgreSQL. SQLite has one writer.
-const BESIDE: usize = 3;
+const BESIDE: usize = 2;
 
 /// What an event pass did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -245,13 +245,12 @@ pub async fn token_by_hash(
     db: &impl ConnectionTrait,
     hash: &str,
 ) -> Result<Option<(PersonalAccessToken, User)>> {
-    let token = personal_access_token::Entity::find()
+    let found = personal_access_token::Entity::find()
         .filter(personal_access_token::Column::TokenHash.eq(hash))
+        .find_also_related(user::Entity)
         .one(db)
         .await?;
-    let Some(token) = token else { return Ok(None) };
-    let user = user::Entity::find_by_id(token.user_id).one(db).await?;
-    Ok(user.map(|user| (token.into(), user.into())))
+    Ok(found.and_then(|(token, user)| Some((token.into(), user?.into()))))
 }
 
 /// Notes that a token was used.

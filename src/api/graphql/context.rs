@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_graphql::Context;
-use async_graphql::dataloader::DataLoader;
 use async_graphql::parser::types::OperationType;
 
-use super::loaders::Loaders;
+use super::loaders::RequestLoaders;
 use crate::app::App;
 use crate::domain::access::Scope;
 use crate::domain::audit::Caller;
@@ -32,9 +31,9 @@ pub(super) fn scope(ctx: &Context<'_>) -> Result<Scope> {
 }
 
 /// The loaders of this request.
-pub(super) fn loaders<'a>(ctx: &Context<'a>) -> Result<&'a DataLoader<Loaders>> {
+pub(super) fn loaders<'a>(ctx: &Context<'a>) -> Result<&'a RequestLoaders> {
     caller(ctx)?;
-    Ok(ctx.data_unchecked::<DataLoader<Loaders>>())
+    Ok(ctx.data_unchecked::<RequestLoaders>())
 }
 
 /// How many rows the lists of one query may ask for together. A list in a list asks once for each

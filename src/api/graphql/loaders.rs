@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use async_graphql::dataloader::{DataLoader, Loader};
+use async_graphql::dataloader::{DataLoader, HashMapCache, Loader};
 
 use crate::app::App;
 use crate::domain::access::Scope;
@@ -36,10 +36,13 @@ pub struct Loaders {
 
 impl Loaders {
     /// Loaders for what `scope` lets see.
-    pub fn new(app: Arc<App>, scope: Scope) -> DataLoader<Self> {
-        DataLoader::new(Self { app, scope }, tokio::spawn)
+    pub fn new(app: Arc<App>, scope: Scope) -> RequestLoaders {
+        DataLoader::with_cache(Self { app, scope }, tokio::spawn, HashMapCache::default())
     }
 }
+
+/// The loaders of one request. What was loaded is kept until its end, unless that is switched off.
+pub type RequestLoaders = DataLoader<Loaders, HashMapCache>;
 
 /// Asks for a trigger's latest occurrence.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

@@ -140,9 +140,8 @@ async fn known(
     db: &impl ConnectionTrait,
     select: Select<machine_user::Entity>,
 ) -> Result<Option<KnownMachine>> {
-    let Some(row) = select.one(db).await? else { return Ok(None) };
-    let application = application::Entity::find_by_id(row.application_id).one(db).await?;
-    Ok(application.map(|application| {
+    let found = select.find_also_related(application::Entity).one(db).await?;
+    Ok(found.and_then(|(row, application)| Some((row, application?))).map(|(row, application)| {
         let (machine_user, credentials) = with_credentials(row);
         KnownMachine { machine_user, credentials, project_id: application.project_id.into() }
     }))

@@ -12,6 +12,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use async_graphql::parser::types::OperationType;
 use async_graphql::{Request, Response, Variables};
 use axum::Router;
 use axum::routing::{MethodRouter, get};
@@ -104,7 +105,7 @@ impl Service {
     async fn execute(&self, mut request: Request, visitor: Visitor) -> (Response, Outcome) {
         let request_id = visitor.origin.request_id.clone().unwrap_or_default();
         let mut response = match self.guard.check(&mut request) {
-            Ok(_) => self.schema.execute(self.equip(request, visitor)).await,
+            Ok(kind) => self.schema.execute(self.equip(request, visitor, kind)).await,
             Err(error) => Response::from_errors(vec![error]),
         };
         let outcome = publish(&mut response, &request_id);
@@ -128,7 +129,7 @@ impl Service {
                 }
             };
             let responses = match self.guard.check(&mut request) {
-                Ok(_) => self.schema.execute_stream(self.equip(request, visitor)),
+                Ok(kind) => self.schema.execute_stream(self.equip(request, visitor, kind)),
                 Err(error) => futures::stream::iter([Response::from_errors(vec![error])]).boxed(),
             };
             let published = responses.map(move |mut response| {
@@ -140,12 +141,14 @@ impl Service {
         stream.flatten_stream().boxed()
     }
 
-    fn equip(&self, request: Request, visitor: Visitor) -> Request {
+    fn equip(&self, request: Request, visitor: Visitor, kind: OperationType) -> Request {
         let request = request.data(visitor.presented).data(visitor.origin).data(Budget::default());
         match visitor.caller {
             None => request,
             Some(caller) => {
                 let loaders = Loaders::new(Arc::clone(&self.app), caller.actor.scope());
+                // Within a query nothing changes that it has seen.
+                loaders.enable_all_cache(kind == OperationType::Query);
                 request.data(loaders).data(caller)
             }
         }
