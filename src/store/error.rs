@@ -80,11 +80,13 @@ mod tests {
 
     #[test]
     fn what_is_not_about_the_call_is_told_from_what_is() {
-        let busy = ["40001", "40P01", "53100", "53300", "55P03", "5", "261", "517", "13", "778"];
-        for code in busy {
+        let postgres = ["40001", "40P01", "53100", "53300", "55P03", "57014", "25006"];
+        let sqlite = ["5", "6", "8", "10", "13", "261", "262", "517", "776", "778"];
+        for code in postgres.into_iter().chain(sqlite) {
             assert!(is_code_of_busy(code), "{code}");
         }
-        for code in ["23505", "P0001", "22003", "42P01", "2067", "1555", "19", "787", "", "x"] {
+        let others = ["23505", "P0001", "22003", "42P01", "57P01", "2067", "1555", "19", "787"];
+        for code in others.into_iter().chain(["11", "7", "9", "14", "1", "", "x"]) {
             assert!(!is_code_of_busy(code), "{code}");
         }
     }

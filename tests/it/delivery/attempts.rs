@@ -202,3 +202,28 @@ async fn a_refused_address_is_an_attempt_that_the_log_shows() {
     let attempts = t.app.attempts_of(&[delivery.id]).await.unwrap();
     assert_eq!(attempts[0].reason.as_deref(), Some("refused"));
 }
+
+#[tokio::test]
+async fn how_long_work_took_is_counted_from_when_it_was_made_until_it_ended() {
+    let t = TestApp::new().await;
+    let backend = t.register("a").await;
+    t.trigger("0 0 * * * *").await;
+    t.receiver.next("/a", [Answer::Status(500)]);
+    t.advance(3600);
+    t.heartbeat(&[backend.id]).await;
+    t.run().await;
+    let clock = t.clock.clone();
+    t.receiver.during("/a", move || {
+        clock.advance(chrono::Duration::milliseconds(1500));
+        Box::pin(async {})
+    });
+    t.live(20, &[backend.id]).await;
+    let delivery = t.deliveries().await.remove(0);
+    assert_eq!((delivery.status, delivery.retry_count), (ActionStatus::Completed, 2));
+    let took = delivery.executed_at.unwrap() - delivery.created_at;
+    assert!(took.num_milliseconds() > 1500, "{took}");
+    let metrics = t.app.metrics.encode();
+    let sum = metrics.lines().find(|line| line.contains("process_time_seconds_sum")).unwrap();
+    let sum: f64 = sum.rsplit_once(' ').unwrap().1.parse().unwrap();
+    assert!((sum - took.as_seconds_f64()).abs() < 0.001, "{sum} s, not {took}");
+}

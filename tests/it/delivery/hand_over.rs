@@ -66,6 +66,26 @@ async fn what_a_dead_executor_held_is_taken_over_when_its_lease_ends() {
     assert_eq!(delivery.status, ActionStatus::Completed);
     let attempts = t.app.attempts_of(&[delivery.id]).await.unwrap();
     assert_eq!(attempts[0].reason.as_deref(), Some("lease_expired"));
+    let metrics = t.app.metrics.encode();
+    assert!(metrics.contains("pfy_executor_leases_expired_total 1\n"), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_reap_answers_how_much_it_took_back_and_nothing_twice() {
+    let t = TestApp::new().await;
+    let backend = t.register("a").await;
+    for _ in 0..3 {
+        t.trigger("0 0 * * * *").await;
+    }
+    t.advance(3600);
+    t.heartbeat(&[backend.id]).await;
+    let dead = t.another_executor().await;
+    assert_eq!(dead.pass(t.app.now(), 10).await.unwrap().deliveries, 3);
+    assert_eq!(t.executor.reap(t.app.now()).await.unwrap(), 0);
+    t.advance(31);
+    assert_eq!(t.executor.reap(t.app.now()).await.unwrap(), 3);
+    assert_eq!(t.executor.reap(t.app.now()).await.unwrap(), 0);
+    assert!(t.deliveries().await.iter().all(|one| one.status == ActionStatus::Pending));
 }
 
 #[tokio::test]

@@ -116,6 +116,21 @@ async fn a_booking_that_moves_twice_at_once_keeps_its_reminder() {
 }
 
 #[tokio::test]
+async fn of_two_states_of_one_instant_one_reminds() {
+    let p = reminding().await;
+    let now = p.t.app.now();
+    let starts = |days| now + Duration::days(days);
+    p.happens(&[booking(&p, "confirmed", starts(5), now)]).await;
+    p.t.run().await;
+    p.t.advance(60);
+    let at = p.t.app.now();
+    p.happens(&[booking(&p, "confirmed", starts(6), at), booking(&p, "confirmed", starts(7), at)])
+        .await;
+    p.t.run().await;
+    assert_eq!(pending(&p).await.len(), 1);
+}
+
+#[tokio::test]
 async fn a_reminder_whose_event_is_kept_no_more_is_still_taken_back() {
     let p = reminding().await;
     let now = p.t.app.now();

@@ -96,6 +96,15 @@ async fn evaluations_that_did_not_match_leave_no_row_when_that_is_switched_off()
 }
 
 #[tokio::test]
+async fn what_is_held_back_for_another_reason_leaves_its_row_all_the_same() {
+    let p = Place::with(&[("PFY_RULES_LOG_UNMATCHED", "false")]).await;
+    p.save(TriggerRule { frequency: Frequency::Once, ..p.draft() }).await;
+    p.form_sent(1).await;
+    p.form_sent(1).await;
+    assert_eq!(p.said().await.pop().unwrap(), ("held_back", Some("frequency".to_owned())));
+}
+
+#[tokio::test]
 async fn a_disabled_or_deleted_rule_is_not_met() {
     let p = Place::new().await;
     let rule = p.save(p.draft()).await;
@@ -160,7 +169,7 @@ async fn each_rule_that_matches_fires_and_each_by_its_own_rate() {
 #[tokio::test]
 async fn an_event_that_can_not_be_evaluated_is_recorded_as_failed_and_the_others_go_on() {
     let p = Place::new().await;
-    p.save(p.draft()).await;
+    p.save(TriggerRule { frequency: Frequency::Once, ..p.draft() }).await;
     let refused = user(7);
     for statement in refusing(p.t.app.store.engine(), &refused) {
         execute(&p.t.app.store, &statement).await;
@@ -180,6 +189,9 @@ async fn an_event_that_can_not_be_evaluated_is_recorded_as_failed_and_the_others
     assert_eq!(failed[0].user_id.as_deref(), Some(refused.as_str()));
     assert!(failed[0].error.is_some());
     assert_eq!(p.sent().len(), 19);
+    execute(&p.t.app.store, refusing_no_more(p.t.app.store.engine())).await;
+    p.form_sent(7).await;
+    assert_eq!(p.sent().len(), 20, "what failed used up nothing");
 }
 
 #[tokio::test]
@@ -200,6 +212,33 @@ async fn no_event_has_failed_because_the_database_was_full() {
     assert_eq!(p.sent().len(), 5);
 }
 
+#[tokio::test]
+async fn after_a_failure_a_batch_is_half_as_large_and_after_a_success_whole_again() {
+    let p = Place::with(&[("PFY_RULES_LOG_UNMATCHED", "false")]).await;
+    let refused = user(7);
+    let condition = json!({"condition": format!("user.id == '{refused}'")});
+    p.save(TriggerRule { source_config: condition, ..p.draft() }).await;
+    let engine = p.t.app.store.engine();
+    let now = p.t.app.now();
+    let fails = async |more: usize| {
+        for statement in refusing(engine, &refused) {
+            execute(&p.t.app.store, &statement).await;
+        }
+        let events: Vec<_> = (0..more).map(|number| p.form(number)).collect();
+        p.happens(&events).await;
+        p.t.executor.take_events(now).await.unwrap_err();
+        execute(&p.t.app.store, refusing_no_more(engine)).await;
+    };
+    let take = async || p.t.executor.take_events(now).await.unwrap().events;
+    fails(1500).await;
+    assert!(p.events().await.iter().all(|event| event.status == EventStatus::Pending));
+    assert_eq!([take().await, take().await], [250, 500]);
+    // Those that wait behind a whole batch are evaluated beside each other where that is possible.
+    assert_eq!(take().await, if engine == Engine::Sqlite { 500 } else { 750 });
+    fails(1000).await;
+    assert_eq!(take().await, 250, "and no other beside it");
+}
+
 /// What fills the database, and what makes room again.
 fn filling(engine: Engine) -> (&'static str, &'static str) {
     match engine {
@@ -211,6 +250,14 @@ fn filling(engine: Engine) -> (&'static str, &'static str) {
                 FOR EACH ROW EXECUTE FUNCTION refuse()",
             "DROP TRIGGER refusing ON scheduled_action",
         ),
+    }
+}
+
+/// What ends [`refusing`].
+fn refusing_no_more(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Sqlite => "DROP TRIGGER refusing",
+        Engine::Postgres => "DROP TRIGGER refusing ON scheduled_action; DROP FUNCTION refuse()",
     }
 }
 

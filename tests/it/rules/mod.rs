@@ -11,4 +11,5 @@ pub mod place;
 mod queue;
 mod races;
 mod rates;
+mod records;
 mod weather;

@@ -128,6 +128,26 @@ async fn work_that_waits_holds_back_more_of_the_same_for_the_same_user() {
 }
 
 #[tokio::test]
+async fn a_limit_that_comes_while_work_waits_counts_from_the_first_firing_after_it() {
+    let p = Place::new().await;
+    let mut delayed = text("Later");
+    delayed["delay"] = "3h".into();
+    let rule = p.save(TriggerRule { action_config: delayed, ..p.draft() }).await;
+    p.form_sent(1).await;
+    p.save(TriggerRule { frequency: Frequency::OncePerDay, ..rule }).await;
+    p.form_sent(1).await;
+    let held = p.logs().await.pop().unwrap();
+    assert_eq!((held.reason.as_deref(), held.held_until), (Some("waiting"), None));
+    p.t.advance(3 * 3600);
+    p.t.run().await;
+    assert_eq!(p.sent().len(), 1);
+    p.form_sent(1).await;
+    p.t.advance(3 * 3600);
+    p.t.run().await;
+    assert_eq!(p.sent().len(), 2);
+}
+
+#[tokio::test]
 async fn work_in_progress_holds_back_more_of_the_same_and_nothing_of_another_rule() {
     let p = Place::new().await;
     p.save(TriggerRule { cooldown_seconds: 1, ..p.draft() }).await;

@@ -15,6 +15,10 @@ use super::world::{SKEW, World};
 
 pub type Verdict = Result<(), String>;
 
+/// How long after its claim an attempt may begin: half of what the simulation's lease is longer than
+/// an attempt.
+const START_WITHIN: Duration = Duration::seconds(5);
+
 /// How far apart the clocks of two processes may be.
 pub fn skew() -> Duration {
     Duration::milliseconds(2 * SKEW)
@@ -41,6 +45,7 @@ pub async fn check(world: &World) -> Verdict {
     what_is_delivered_was_answered(&seen)?;
     attempts_are_alike_and_one_at_a_time(&seen)?;
     duplicates_have_an_excuse(&seen)?;
+    attempts_begin_while_there_is_time_to_end(world, &seen)?;
     each_attempt_is_logged_once(&seen)?;
     off_is_off(&seen)?;
     changes_and_audit_rows_come_together(world, &seen)?;
@@ -192,6 +197,21 @@ fn duplicates_have_an_excuse(seen: &Seen) -> Verdict {
         for request in earlier.iter().filter(|request| request.succeeded()) {
             hold!(request.excuse.is_some(), "sent again, for no reason: {requests:#?}");
         }
+    }
+    Ok(())
+}
+
+/// Invariant 5: An attempt begins so soon after its claim that it ends, and is written down, before
+/// the lease does. What stands still in front of its request runs out of time.
+fn attempts_begin_while_there_is_time_to_end(world: &World, seen: &Seen) -> Verdict {
+    for request in &seen.requests {
+        let claimed = (request.id.parse().unwrap(), request.attempt - 1);
+        let claimed = world.times.claimed.get(&claimed).map_or(&[][..], Vec::as_slice);
+        let Some(claimed) = claimed.iter().rfind(|at| **at <= request.at) else {
+            return Err(format!("nobody has claimed it: {request:?}"));
+        };
+        let late = request.at - *claimed;
+        hold!(late < START_WITHIN + TIMEOUT + skew(), "{late} after its claim: {request:?}");
     }
     Ok(())
 }

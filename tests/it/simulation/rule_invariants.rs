@@ -10,6 +10,7 @@ use trigger_manager::domain::event::{Event, EventStatus};
 use trigger_manager::domain::rule::Frequency;
 use trigger_manager::domain::scheduled_action::ScheduledAction;
 use trigger_manager::domain::trigger_log::{LogStatus, TriggerLog};
+use uuid::Uuid;
 
 use super::invariants::{Verdict, hold, skew};
 use super::scheduler::TIMEOUT;
@@ -21,6 +22,7 @@ type Span = (DateTime<Utc>, DateTime<Utc>);
 
 struct Rules<'a> {
     seen: &'a Seen,
+    evaluated: &'a HashMap<Uuid, DateTime<Utc>>,
     events: Vec<Event>,
     cycles: Vec<Cycle>,
     logs: Vec<TriggerLog>,
@@ -37,6 +39,7 @@ pub async fn check(world: &World, seen: &Seen) -> Verdict {
         logs: world.p.logs().await,
         actions: seen.actions.iter().map(|action| (action.id.to_string(), action)).collect(),
         on: on(seen),
+        evaluated: &world.times.evaluated,
         seen,
     };
     rules.everything_ends()?;
@@ -118,7 +121,7 @@ impl Rules<'_> {
             .collect();
         for (rule, id) in of_events {
             for event in &self.events {
-                let (from, until) = (event.received_at, event.processed_at.unwrap());
+                let (from, until) = (event.received_at, self.evaluated[&event.id.0]);
                 let on = self.on[&rule].iter();
                 let mut on = on.filter(|on| on.0 < from - skew() && until + skew() < on.1);
                 let lost = on.next().is_some() && !met.contains(&(Some(event.id), Some(id.into())));

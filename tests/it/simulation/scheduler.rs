@@ -123,6 +123,7 @@ pub struct Scheduler {
     actors: BTreeMap<ActorId, Actor>,
     ended: Vec<Ended>,
     writer: Option<ActorId>,
+    committed: bool,
     events: mpsc::UnboundedReceiver<Event>,
     sender: mpsc::UnboundedSender<Event>,
     next: ActorId,
@@ -143,6 +144,7 @@ impl Scheduler {
             actors: BTreeMap::new(),
             ended: Vec::new(),
             writer: None,
+            committed: false,
             events,
             sender,
             next: 0,
@@ -206,6 +208,11 @@ impl Scheduler {
 
     pub fn take_ended(&mut self) -> Vec<Ended> {
         std::mem::take(&mut self.ended)
+    }
+
+    /// Whether something was committed since the last time this was asked.
+    pub fn has_committed(&mut self) -> bool {
+        std::mem::take(&mut self.committed)
     }
 
     /// Lets one actor go on, or something happen to it. False: nobody can.
@@ -317,6 +324,7 @@ impl Scheduler {
                 }
                 if point == Point::AfterCommit {
                     self.commits.insert(actor.name.clone(), self.time);
+                    self.committed = true;
                 }
                 actor.at = Some((point, answer));
                 if point != Point::BeforeCommit {

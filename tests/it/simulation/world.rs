@@ -16,6 +16,7 @@ use super::calls::{self, Call, Door};
 use super::dice::Dice;
 use super::rules::{self, Ground};
 use super::scheduler::{ActorId, Ending, Faults, Scheduler};
+use super::watch::Times;
 use crate::app::{TestApp, parts, start};
 use crate::rules::place::Place;
 
@@ -61,6 +62,7 @@ pub struct World {
     rounds: usize,
     /// How many calls a round has at most.
     busy: usize,
+    pub times: Times,
     theme: Theme,
 }
 
@@ -105,7 +107,8 @@ impl World {
         let audience = p.audience(MEMBERS).await.id;
         let ground = Ground { line_oa: p.line_oa.id, audience, application: p.t.application.id };
         let theme = Theme { triggers, rules, told: 0, ground };
-        Self { p, s, calls: Vec::new(), backends, api, processes, rounds, busy, theme }
+        let (calls, times) = (Vec::new(), Times::default());
+        Self { p, s, calls, backends, api, processes, rounds, busy, times, theme }
     }
 
     /// Lives through all rounds and through the end, when nothing goes wrong any more.
@@ -198,6 +201,9 @@ impl World {
             assert!(steps < STEPS_MAX, "the executors never become idle");
             let stepped = self.s.step().await;
             self.notice();
+            if self.s.has_committed() {
+                self.watch().await;
+            }
             if !starting.is_empty() && (!stepped || self.s.dice.chance(100)) {
                 let which = self.s.dice.below(starting.len());
                 self.run_executor(starting.swap_remove(which)).await;
@@ -205,7 +211,7 @@ impl World {
                 calls -= 1;
                 self.call().await;
             } else if !stepped {
-                return;
+                return self.count().await;
             }
             self.notice();
         }

@@ -1,0 +1,86 @@
+//! What must be true after every commit, whoever made it. At the end of a simulation much of it
+//! can't be seen any more: what was done too early is done then.
+
+use std::collections::{HashMap, HashSet};
+
+use chrono::{DateTime, Utc};
+use sea_orm::{ConnectionTrait, QueryResult, Statement};
+use uuid::Uuid;
+
+use super::world::World;
+
+/// What is broken, and by which row. A claim leaves the due time as it was and writes down when it
+/// was made.
+const ALWAYS: &str = "
+    SELECT 'it was claimed before it was due' AS what, id FROM scheduled_action
+    WHERE status = 'processing' AND execute_at > updated_at
+    UNION ALL
+    SELECT 'nobody works on it, and yet somebody may finish it', id FROM scheduled_action
+    WHERE status <> 'processing' AND lease_token IS NOT NULL
+    UNION ALL
+    SELECT 'somebody works on it, and nobody may finish it', id FROM scheduled_action
+    WHERE status = 'processing' AND (lease_token IS NULL OR lease_until IS NULL)
+    UNION ALL
+    SELECT 'it has ended, and not its deliveries', o.id FROM scheduled_action a
+        JOIN trigger_occurrence o ON o.id = a.trigger_occurrence_id
+    WHERE a.status IN ('pending', 'processing') AND o.status <> 'pending'";
+
+/// As [`ALWAYS`], but it takes more time, and is asked less often.
+const COUNTERS: &str = "
+    SELECT 'it counts otherwise than its deliveries' AS what, o.id FROM trigger_occurrence o
+        LEFT JOIN scheduled_action a ON a.trigger_occurrence_id = o.id
+    WHERE o.status <> 'cancelled'
+    GROUP BY o.id, o.delivered, o.failed
+    HAVING o.delivered <> count(CASE WHEN a.status = 'completed' THEN 1 END)
+        OR o.failed <> count(CASE WHEN a.status IN ('failed', 'cancelled', 'expired') THEN 1 END)";
+
+const EVALUATED: &str = "SELECT id FROM event WHERE status <> 'pending'";
+const CLAIMED: &str = "SELECT id, retry_count, lease_token FROM scheduled_action
+    WHERE status = 'processing' AND lease_token IS NOT NULL";
+
+/// When things were seen for the first time, which no row tells.
+#[derive(Default)]
+pub struct Times {
+    /// That an event was evaluated: its row names the time at which the evaluation began.
+    pub evaluated: HashMap<Uuid, DateTime<Utc>>,
+    /// That work was claimed for the attempt after so many.
+    pub claimed: HashMap<(Uuid, i32), Vec<DateTime<Utc>>>,
+    leases: HashSet<(Uuid, Uuid)>,
+}
+
+impl World {
+    /// Looks on after a commit.
+    pub(super) async fn watch(&mut self) {
+        self.hold(ALWAYS).await;
+        for row in self.rows(EVALUATED).await {
+            self.times.evaluated.entry(row.try_get("", "id").unwrap()).or_insert(self.s.time);
+        }
+        for row in self.rows(CLAIMED).await {
+            let id: Uuid = row.try_get("", "id").unwrap();
+            let lease = (id, row.try_get("", "lease_token").unwrap());
+            if self.times.leases.insert(lease) {
+                let claimed = (id, row.try_get("", "retry_count").unwrap());
+                self.times.claimed.entry(claimed).or_default().push(self.s.time);
+            }
+        }
+    }
+
+    /// Counts, when nobody can go on.
+    pub(super) async fn count(&self) {
+        self.hold(COUNTERS).await;
+    }
+
+    async fn hold(&self, broken: &str) {
+        if let Some(row) = self.rows(broken).await.first() {
+            let (what, id): (String, Uuid) =
+                (row.try_get("", "what").unwrap(), row.try_get("", "id").unwrap());
+            panic!("{what}: {id}");
+        }
+    }
+
+    async fn rows(&self, sql: &str) -> Vec<QueryResult> {
+        let db = self.p.t.app.store.read();
+        let statement = Statement::from_string(db.get_database_backend(), sql);
+        db.query_all_raw(statement).await.unwrap()
+    }
+}
