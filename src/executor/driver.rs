@@ -16,24 +16,18 @@ use tokio_util::task::TaskTracker;
 
 use super::Executor;
 use super::attempt::Done;
+use super::finishers::finishers;
 use super::status::SKEW_MAX;
-use crate::domain::delivery::ActionStatus;
 use crate::error::{Error, Result};
 use crate::store::executor::{NextDue, next_due};
 
-/// The most that is recorded in one transaction.
-const FINISH_BATCH: usize = 1_000;
-/// How long a small batch of ended work waits for more.
-const LINGER: Duration = Duration::from_millis(4);
-/// A batch of this size waits for nothing.
-const FULL_ENOUGH: usize = 100;
 /// How long the driver waits when there is due work that it may not take now.
 const BLOCKED: Duration = Duration::from_millis(250);
 /// How long a step may take.
 const STEP_MAX: Duration = Duration::from_secs(30);
 const RETAIN_EVERY: Duration = Duration::from_secs(600);
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(100);
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// What is done now and then rather than when something is due.
 struct Chores {
@@ -94,7 +88,7 @@ struct Driver {
 /// back what it held, and returns.
 pub async fn run(executor: Arc<Executor>, stop: CancellationToken) {
     let (done, ended) = mpsc::unbounded_channel();
-    let finisher = tokio::spawn(finish_all(executor.clone(), ended));
+    let finishers = finishers(&executor, ended);
     let grace = executor.app.config.shutdown.grace;
     let retention = tokio::spawn(retain(executor.clone(), stop.clone()));
     let mut driver = Driver {
@@ -111,7 +105,7 @@ pub async fn run(executor: Arc<Executor>, stop: CancellationToken) {
         () = async { stop.cancelled().await; rest_for(grace).await } => {}
     }
     retention.abort();
-    driver.stop(finisher).await;
+    driver.stop(finishers).await;
 }
 
 /// Deletes what has been kept long enough, beside the work and not in its way.
@@ -130,7 +124,7 @@ async fn retain(executor: Arc<Executor>, stop: CancellationToken) {
 }
 
 /// A step that takes longer hangs on a connection that is dead and does not know it.
-async fn within_bounds<T>(step: impl Future<Output = Result<T>>) -> Result<T> {
+pub(super) async fn within_bounds<T>(step: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::time::timeout(STEP_MAX, step).await.unwrap_or_else(|_| {
         Err(Error::internal("the database did not answer for 30 s; its connection is given up"))
     })
@@ -289,7 +283,7 @@ impl Driver {
         }
     }
 
-    async fn stop(self, finisher: JoinHandle<()>) {
+    async fn stop(self, finishers: TaskTracker) {
         let Self { executor, done, workers, rules, skew, .. } = self;
         if let Some(rules) = rules {
             rules.abort();
@@ -311,7 +305,7 @@ impl Driver {
         let grace = executor.app.config.shutdown.grace;
         let ended = tokio::time::timeout(grace, async {
             workers.wait().await;
-            let _ = finisher.await;
+            finishers.wait().await;
             executor.report(executor.clock().now(), skew, true).await
         });
         match ended.await {
@@ -325,39 +319,7 @@ impl Driver {
     }
 }
 
-/// Records ended work, in batches, until there is none and no more can come.
-async fn finish_all(executor: Arc<Executor>, mut ended: mpsc::UnboundedReceiver<Done>) {
-    let mut batch = Vec::with_capacity(FINISH_BATCH);
-    while ended.recv_many(&mut batch, FINISH_BATCH).await > 0 {
-        if batch.len() < FULL_ENOUGH {
-            rest_for(LINGER).await;
-            while batch.len() < FINISH_BATCH
-                && let Ok(more) = ended.try_recv()
-            {
-                batch.push(more);
-            }
-        }
-        let mut pause = FIRST_PAUSE;
-        let mut again = false;
-        while let Err(error) = within_bounds(executor.finish(&batch, again)).await {
-            again = true;
-            tracing::error!(
-                error = &error as &dyn std::error::Error,
-                deliveries = batch.len(),
-                "what came of deliveries can't be recorded, and is tried again"
-            );
-            rest_for(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
-        }
-        let to_be_tried_again = |done: &Done| done.finished.status == ActionStatus::Pending;
-        if batch.iter().any(to_be_tried_again) {
-            executor.app.wake.hint_near();
-        }
-        batch.clear();
-    }
-}
-
 #[expect(clippy::disallowed_methods, reason = "the driver is what waits")]
-async fn rest_for(duration: Duration) {
+pub(super) async fn rest_for(duration: Duration) {
     tokio::time::sleep(duration).await;
 }

@@ -27,6 +27,7 @@ pub mod driver;
 mod effect;
 mod events;
 mod finish;
+mod finishers;
 mod firing;
 mod gone;
 mod job;
