@@ -65,7 +65,7 @@ type Found = Vec<Arc<CompiledRule>>;
 
 impl Executor {
     /// Evaluates stored events, one batch of them, oldest first; on PostgreSQL, where one waits for
-    /// the database most of the time, [`BESIDE`] batches beside each other as long as they are full.
+    /// the database most of the time, two batches beside each other as long as they are full.
     ///
     /// After each failure in a row the batch is half as large, so that one event that can't be
     /// evaluated, for whatever reason, ends up alone; it is then recorded as failed, and the others
