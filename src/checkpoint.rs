@@ -1,8 +1,8 @@
 //! Points that a simulation can hold up, fail, or let a process die at.
 //!
 //! The store passes one before each transaction begins, before each commit and after it; `egress`
-//! before each request and after its answer. A server has no checkpoint: nothing in the configuration
-//! makes one, and without one a point costs a look at a `None`.
+//! before each request and after its answer. A server has no checkpoint: nothing in the
+//! configuration makes one, and without one a point costs a look at a `None`.
 
 use std::sync::Arc;
 

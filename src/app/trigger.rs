@@ -119,8 +119,8 @@ impl App {
     }
 
     /// Changes a trigger. A new schedule, zone or enabling starts its window now, or where an
-    /// executor whose clock is ahead has been: what would have been due before is nobody's. Disabling, also once more, cancels what is not delivered
-    /// yet, manual runs included.
+    /// executor whose clock is ahead has been: what would have been due before is nobody's.
+    /// Disabling, also once more, cancels what is not delivered yet, manual runs included.
     pub async fn update_trigger(
         &self,
         caller: &Caller,

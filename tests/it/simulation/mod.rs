@@ -3,11 +3,12 @@
 //!
 //! # What is simulated
 //! [`world`] is one life of a server: processes with executors and clocks of their own, backends,
-//! calls of the API. [`scheduler`] decides who goes on, checkpoint by checkpoint, and what happens there: it
-//! passes, it fails before or after, its process dies, it stands still for longer than a lease.
-//! [`watch`] looks at the tables after every commit. At the end all goes well and time passes until nothing is open. [`invariants`] then look at the
-//! tables, at the audit log and at what the backends wrote down. What was due they know from
-//! [`calendar`], which knows nothing of the server's own.
+//! calls of the API. [`scheduler`] decides who goes on, checkpoint by checkpoint, and what happens
+//! there: it passes, it fails before or after, its process dies, it stands still for longer than a
+//! lease. [`watch`] looks at the tables after every commit. At the end all goes well and time passes
+//! until nothing is open. [`invariants`] then look at the tables, at the audit log and at what the
+//! backends wrote down. What was due they know from [`calendar`], which knows nothing of the
+//! server's own.
 //!
 //! # To see a failure again
 //! A failure names its seed and the command that repeats it. The seed decides everything as long as
