@@ -128,21 +128,22 @@ async fn all_ended(load: &mut JoinSet<Result<()>>) -> Result<Vec<String>> {
     Ok(broken)
 }
 
-/// Asks until there is nothing; answers what there is when it has not become less for [`STUCK`].
+/// Asks until there is nothing; answers what there is when it has not become less than ever
+/// for [`STUCK`].
 async fn until_none<F>(ask: impl Fn() -> F) -> Result<Vec<String>>
 where
     F: Future<Output = Result<Vec<String>>>,
 {
-    let (mut last, mut since) = (ask().await?, Instant::now());
-    while !last.is_empty() && since.elapsed() < STUCK {
+    let mut found = ask().await?;
+    let (mut least, mut since) = (found.len(), Instant::now());
+    while !found.is_empty() && since.elapsed() < STUCK {
         sleep(Duration::from_millis(200)).await;
-        let now = ask().await?;
-        if now.len() < last.len() {
-            since = Instant::now();
+        found = ask().await?;
+        if found.len() < least {
+            (least, since) = (found.len(), Instant::now());
         }
-        last = now;
     }
-    Ok(last)
+    Ok(found)
 }
 
 fn unasked(fleet: &Fleet) -> Vec<String> {

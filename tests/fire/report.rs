@@ -6,6 +6,7 @@ use std::fmt;
 use chrono::{DateTime, Duration, Utc};
 use serde::Serialize;
 
+use crate::backends::Request;
 use crate::calls::{cause, deliveries, duplicates};
 use crate::checks::Evidence;
 use crate::faults::{Fault, Kind};
@@ -36,7 +37,8 @@ pub struct Report {
     duplicates: BTreeMap<String, usize>,
     lateness_without_faults: Option<Lateness>,
     lateness_with_faults: Option<Lateness>,
-    /// The longest time from a fault to the next attempt of work that its victim held.
+    /// The longest time from a fault to the next attempt of work that its victim held, at healthy
+    /// backends.
     take_over_ms: BTreeMap<Kind, i64>,
     /// From when the database answered again to the next call.
     recovery_ms: Vec<i64>,
@@ -92,7 +94,7 @@ impl Report {
             duplicates: causes,
             lateness_without_faults: lateness(evidence, (phases.calm, phases.faults), healthy),
             lateness_with_faults: lateness(evidence, (phases.faults, phases.healed), healthy),
-            take_over_ms: take_over(evidence),
+            take_over_ms: take_over(evidence, healthy),
             recovery_ms: recovery(evidence),
             events: evidence.ledger.events.len(),
             messages: evidence.messages.len(),
@@ -124,17 +126,20 @@ fn lateness(
     Some(Lateness { count: late.len(), p50_ms: at(50), p99_ms: at(99), max_ms })
 }
 
-/// Work that was taken back is attributed to the fault since which its lease has run.
-fn take_over(evidence: &Evidence) -> BTreeMap<Kind, i64> {
+/// Work that was taken back is attributed to the fault since which its lease has run. Only that of
+/// healthy backends: others are waited for by more work than they have slots for.
+fn take_over(evidence: &Evidence, healthy: &[&str]) -> BTreeMap<Kind, i64> {
     let by_delivery = deliveries(&evidence.requests);
     let lease = Duration::from_std(evidence.form.lease).unwrap_or_default();
     let expired = |reason: &Option<String>| reason.as_deref() == Some("lease_expired");
     let mut worst = BTreeMap::<Kind, i64>::new();
     for log in evidence.ledger.logs.iter().filter(|log| expired(&log.reason)) {
         let requests = log.scheduled_action_id.and_then(|id| by_delivery.get(&id));
-        let Some(next) = requests.and_then(|all| {
-            all.iter().find(|request| request.at >= log.created_date - Duration::seconds(1))
-        }) else {
+        let again = |request: &&&Request| {
+            healthy.contains(&request.backend)
+                && request.at >= log.created_date - Duration::seconds(1)
+        };
+        let Some(next) = requests.and_then(|all| all.iter().find(again)) else {
             continue;
         };
         let far = |fault: &&Fault| (log.created_date - lease - fault.start).abs();
@@ -202,7 +207,10 @@ impl fmt::Display for Report {
         row("lateness without faults", show(self.lateness_without_faults))?;
         row("lateness with faults", show(self.lateness_with_faults))?;
         for (kind, took) in &self.take_over_ms {
-            row(&format!("worst take-over after {kind:?}"), format!("{took} ms"))?;
+            row(
+                &format!("worst take-over after {kind:?}, healthy backends"),
+                format!("{took} ms"),
+            )?;
         }
         row("first call after the database is back", format!("{:?} ms", self.recovery_ms))?;
         let twice = self.messages_twice;

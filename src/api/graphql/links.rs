@@ -1,15 +1,12 @@
 //! What history leads to: things that may have been deleted since, or that the caller may not see.
 //! Then the link is null, and the id beside it still names the thing.
 
-use std::hash::Hash;
-use std::sync::Arc;
-
 use async_graphql::Context;
-use async_graphql::dataloader::Loader;
 
 use super::application::Application;
 use super::audience::Audience;
 use super::backend::Backend;
+use super::batch::{Key, Load};
 use super::context::{loaders, scope};
 use super::error::Fault;
 use super::event::Event;
@@ -25,16 +22,14 @@ use crate::domain::id::{
     ApplicationId, AudienceId, BackendId, CycleId, EventId, LineOaId, ScheduledActionId,
     TriggerRuleId, WorkflowId,
 };
-use crate::error::Error;
 
 /// Something that may be gone.
 pub(super) type Link<T> = Option<Result<T, Fault>>;
 
 async fn load<K, V, T>(ctx: &Context<'_>, key: Option<K>, into: impl FnOnce(V) -> T) -> Link<T>
 where
-    K: Send + Sync + Hash + Eq + Clone + 'static,
-    V: Send + Sync + Clone + 'static,
-    Loaders: Loader<K, Value = V, Error = Arc<Error>>,
+    K: Key,
+    Loaders: Load<K, Value = V>,
 {
     let key = key?;
     let found = async { Ok::<_, Fault>(loaders(ctx)?.load_one(key).await?) };

@@ -7,8 +7,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use async_graphql::dataloader::{DataLoader, HashMapCache, Loader};
-
+use super::batch::{Batches, Load, Loaded};
 use crate::app::App;
 use crate::domain::access::Scope;
 use crate::domain::application::{Application, Backend};
@@ -26,7 +25,6 @@ use crate::domain::rule::TriggerRule;
 use crate::domain::scheduled_action::ScheduledAction;
 use crate::domain::trigger::{Occurrence, Trigger};
 use crate::domain::workflow::Workflow;
-use crate::error::Error;
 
 /// Loads by id. Its errors are shared by all who waited for the same load.
 pub struct Loaders {
@@ -35,14 +33,15 @@ pub struct Loaders {
 }
 
 impl Loaders {
-    /// Loaders for what `scope` lets see.
-    pub fn new(app: Arc<App>, scope: Scope) -> RequestLoaders {
-        DataLoader::with_cache(Self { app, scope }, tokio::spawn, HashMapCache::default())
+    /// Loaders for what `scope` lets see. With `keeps`, what was loaded is kept until the end of the
+    /// request.
+    pub fn of_request(app: Arc<App>, scope: Scope, keeps: bool) -> RequestLoaders {
+        Batches::new(Self { app, scope }, keeps)
     }
 }
 
-/// The loaders of one request. What was loaded is kept until its end, unless that is switched off.
-pub type RequestLoaders = DataLoader<Loaders, HashMapCache>;
+/// The loaders of one request.
+pub type RequestLoaders = Batches<Loaders>;
 
 /// Asks for a trigger's latest occurrence.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,8 +67,6 @@ pub struct CopiesOf(pub ScheduledActionId);
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NameOf(pub TriggerRuleId);
 
-type Loaded<K, V> = Result<HashMap<K, V>, Arc<Error>>;
-
 fn by<K: Eq + Hash, V>(rows: crate::error::Result<Vec<V>>, key: impl Fn(&V) -> K) -> Loaded<K, V> {
     Ok(rows?.into_iter().map(|row| (key(&row), row)).collect())
 }
@@ -85,63 +82,56 @@ fn grouped<K: Eq + Hash, V>(
     Ok(groups)
 }
 
-impl Loader<ProjectId> for Loaders {
+impl Load<ProjectId> for Loaders {
     type Value = Project;
-    type Error = Arc<Error>;
 
     async fn load(&self, ids: &[ProjectId]) -> Loaded<ProjectId, Project> {
         by(self.app.projects_by_ids(self.scope, ids).await, |row| row.id)
     }
 }
 
-impl Loader<UserId> for Loaders {
+impl Load<UserId> for Loaders {
     type Value = User;
-    type Error = Arc<Error>;
 
     async fn load(&self, ids: &[UserId]) -> Loaded<UserId, User> {
         by(self.app.users_by_ids(ids).await, |row| row.id)
     }
 }
 
-impl Loader<ApplicationId> for Loaders {
+impl Load<ApplicationId> for Loaders {
     type Value = Application;
-    type Error = Arc<Error>;
 
     async fn load(&self, ids: &[ApplicationId]) -> Loaded<ApplicationId, Application> {
         by(self.app.applications_by_ids(self.scope, ids).await, |row| row.id)
     }
 }
 
-impl Loader<BackendId> for Loaders {
+impl Load<BackendId> for Loaders {
     type Value = Backend;
-    type Error = Arc<Error>;
 
     async fn load(&self, ids: &[BackendId]) -> Loaded<BackendId, Backend> {
         by(self.app.backends_by_ids(self.scope, ids).await, |row| row.id)
     }
 }
 
-impl Loader<TriggerId> for Loaders {
+impl Load<TriggerId> for Loaders {
     type Value = Trigger;
-    type Error = Arc<Error>;
 
     async fn load(&self, ids: &[TriggerId]) -> Loaded<TriggerId, Trigger> {
         by(self.app.triggers_by_ids(self.scope, ids).await, |row| row.id)
     }
 }
 
-impl Loader<OccurrenceId> for Loaders {
+impl Load<OccurrenceId> for Loaders {
     type Value = Occurrence;
-    type Error = Arc<Error>;
 
     async fn load(&self, ids: &[OccurrenceId]) -> Loaded<OccurrenceId, Occurrence> {
         by(self.app.occurrences_by_ids(self.scope, ids).await, |row| row.id)
     }
 }
 
-impl Loader<LatestOf> for Loaders {
+impl Load<LatestOf> for Loaders {
     type Value = Occurrence;
-    type Error = Arc<Error>;
 
     async fn load(&self, keys: &[LatestOf]) -> Loaded<LatestOf, Occurrence> {
         let ids: Vec<_> = keys.iter().map(|key| key.0).collect();
@@ -149,9 +139,8 @@ impl Loader<LatestOf> for Loaders {
     }
 }
 
-impl Loader<DeliveriesOf> for Loaders {
+impl Load<DeliveriesOf> for Loaders {
     type Value = Vec<Delivery>;
-    type Error = Arc<Error>;
 
     async fn load(&self, keys: &[DeliveriesOf]) -> Loaded<DeliveriesOf, Vec<Delivery>> {
         let ids: Vec<_> = keys.iter().map(|key| key.0).collect();
@@ -159,9 +148,8 @@ impl Loader<DeliveriesOf> for Loaders {
     }
 }
 
-impl Loader<AttemptsOf> for Loaders {
+impl Load<AttemptsOf> for Loaders {
     type Value = Vec<Attempt>;
-    type Error = Arc<Error>;
 
     async fn load(&self, keys: &[AttemptsOf]) -> Loaded<AttemptsOf, Vec<Attempt>> {
         let ids: Vec<_> = keys.iter().map(|key| key.0).collect();
@@ -169,45 +157,40 @@ impl Loader<AttemptsOf> for Loaders {
     }
 }
 
-impl Loader<LineOaId> for Loaders {
+impl Load<LineOaId> for Loaders {
     type Value = LineOa;
-    type Error = Arc<Error>;
 
     async fn load(&self, ids: &[LineOaId]) -> Loaded<LineOaId, LineOa> {
         by(self.app.line_oas_by_ids(self.scope, ids).await, |row| row.id)
     }
 }
 
-impl Loader<AudienceId> for Loaders {
+impl Load<AudienceId> for Loaders {
     type Value = Audience;
-    type Error = Arc<Error>;
 
     async fn load(&self, ids: &[AudienceId]) -> Loaded<AudienceId, Audience> {
         by(self.app.audiences_by_ids(self.scope, ids).await, |row| row.id)
     }
 }
 
-impl Loader<WorkflowId> for Loaders {
+impl Load<WorkflowId> for Loaders {
     type Value = Workflow;
-    type Error = Arc<Error>;
 
     async fn load(&self, ids: &[WorkflowId]) -> Loaded<WorkflowId, Workflow> {
         by(self.app.workflows_by_ids(self.scope, ids).await, |row| row.id)
     }
 }
 
-impl Loader<TriggerRuleId> for Loaders {
+impl Load<TriggerRuleId> for Loaders {
     type Value = TriggerRule;
-    type Error = Arc<Error>;
 
     async fn load(&self, ids: &[TriggerRuleId]) -> Loaded<TriggerRuleId, TriggerRule> {
         by(self.app.trigger_rules_by_ids(self.scope, ids).await, |row| row.id)
     }
 }
 
-impl Loader<(LineOaId, String)> for Loaders {
+impl Load<(LineOaId, String)> for Loaders {
     type Value = LineUser;
-    type Error = Arc<Error>;
 
     async fn load(&self, keys: &[(LineOaId, String)]) -> Loaded<(LineOaId, String), LineUser> {
         let users = self.app.line_users_by_ids(keys).await;
@@ -215,9 +198,8 @@ impl Loader<(LineOaId, String)> for Loaders {
     }
 }
 
-impl Loader<MembersOf> for Loaders {
+impl Load<MembersOf> for Loaders {
     type Value = i64;
-    type Error = Arc<Error>;
 
     async fn load(&self, keys: &[MembersOf]) -> Loaded<MembersOf, i64> {
         let ids: Vec<_> = keys.iter().map(|key| key.0).collect();
@@ -226,36 +208,32 @@ impl Loader<MembersOf> for Loaders {
     }
 }
 
-impl Loader<EventId> for Loaders {
+impl Load<EventId> for Loaders {
     type Value = Event;
-    type Error = Arc<Error>;
 
     async fn load(&self, ids: &[EventId]) -> Loaded<EventId, Event> {
         by(self.app.events_by_ids(self.scope, ids).await, |row| row.id)
     }
 }
 
-impl Loader<CycleId> for Loaders {
+impl Load<CycleId> for Loaders {
     type Value = Cycle;
-    type Error = Arc<Error>;
 
     async fn load(&self, ids: &[CycleId]) -> Loaded<CycleId, Cycle> {
         by(self.app.cycles_by_ids(self.scope, ids).await, |row| row.id)
     }
 }
 
-impl Loader<ScheduledActionId> for Loaders {
+impl Load<ScheduledActionId> for Loaders {
     type Value = ScheduledAction;
-    type Error = Arc<Error>;
 
     async fn load(&self, ids: &[ScheduledActionId]) -> Loaded<ScheduledActionId, ScheduledAction> {
         by(self.app.scheduled_actions_by_ids(self.scope, ids).await, |row| row.id)
     }
 }
 
-impl Loader<CopiesOf> for Loaders {
+impl Load<CopiesOf> for Loaders {
     type Value = Vec<ScheduledAction>;
-    type Error = Arc<Error>;
 
     async fn load(&self, keys: &[CopiesOf]) -> Loaded<CopiesOf, Vec<ScheduledAction>> {
         let ids: Vec<_> = keys.iter().map(|key| key.0).collect();
@@ -264,9 +242,8 @@ impl Loader<CopiesOf> for Loaders {
     }
 }
 
-impl Loader<NameOf> for Loaders {
+impl Load<NameOf> for Loaders {
     type Value = String;
-    type Error = Arc<Error>;
 
     async fn load(&self, keys: &[NameOf]) -> Loaded<NameOf, String> {
         let ids: Vec<_> = keys.iter().map(|key| key.0).collect();

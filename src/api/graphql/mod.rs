@@ -17,6 +17,7 @@ mod application;
 mod audience;
 mod audit;
 mod backend;
+mod batch;
 mod catalog;
 mod connection;
 mod context;

@@ -146,9 +146,10 @@ impl Service {
         match visitor.caller {
             None => request,
             Some(caller) => {
-                let loaders = Loaders::new(Arc::clone(&self.app), caller.actor.scope());
                 // Within a query nothing changes that it has seen.
-                loaders.enable_all_cache(kind == OperationType::Query);
+                let keeps = kind == OperationType::Query;
+                let scope = caller.actor.scope();
+                let loaders = Loaders::of_request(Arc::clone(&self.app), scope, keeps);
                 request.data(loaders).data(caller)
             }
         }
