@@ -59,6 +59,7 @@ fn trigger() -> TableCreateStatement {
 }
 
 // A deleted trigger leaves its history: no foreign key to `trigger`.
+// What changes stands last: PostgreSQL writes to its log only what follows the first change of a row.
 fn trigger_occurrence() -> TableCreateStatement {
     Table::create()
         .table("trigger_occurrence")
@@ -67,17 +68,17 @@ fn trigger_occurrence() -> TableCreateStatement {
         .col(uuid("application_id"))
         .col(timestamp_with_time_zone("scheduled_at"))
         .col(string("origin").default("schedule"))
-        .col(string("status").default("pending"))
-        .col(string_null("reason"))
         .col(integer("occurrences").default(1))
         .col(timestamp_with_time_zone_null("until_at"))
         .col(json_binary("payload"))
+        .col(timestamp_with_time_zone("created_at"))
+        .col(string("status").default("pending"))
+        .col(string_null("reason"))
         .col(integer("deliveries").default(0))
         .col(integer("delivered").default(0))
         .col(integer("failed").default(0))
         .col(integer("fan_out_attempts").default(0))
         .col(timestamp_with_time_zone_null("next_attempt_at"))
-        .col(timestamp_with_time_zone("created_at"))
         .col(timestamp_with_time_zone_null("finished_at"))
         .foreign_key(
             ForeignKey::create()

@@ -16,6 +16,12 @@ use super::{Engine, Store, Traffic};
 use crate::error::{Error, Result};
 
 const SQLITE_READERS: u32 = 4;
+/// What the writer keeps of the file, in KiB: the pages of a batch. What does not fit is written to
+/// the log and read back before the batch ends.
+const SQLITE_WRITER_CACHE: &str = "-16000";
+/// How long SQLite's log gets before it is copied into the file, in pages of 4 KiB. What is changed
+/// again and again is then copied once.
+const SQLITE_CHECKPOINT: &str = "4000";
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(8);
 /// A process that was frozen, or whose machine went away, in the middle of a transaction must not
@@ -44,7 +50,7 @@ impl Store {
         if options.url.starts_with("sqlite:") {
             refuse_memory(&options.url)?;
             make_file(&options.url)?;
-            let write = open(sqlite(options, 1), &traffic).await?;
+            let write = open(sqlite_writer(options), &traffic).await?;
             let read = open(sqlite(options, SQLITE_READERS), &traffic).await?;
             return Ok(Self {
                 url,
@@ -109,18 +115,32 @@ fn common(options: &Options, connections: u32) -> ConnectOptions {
 fn sqlite(options: &Options, connections: u32) -> ConnectOptions {
     let mut connect = common(options, connections);
     connect.idle_timeout(None::<Duration>).max_lifetime(None::<Duration>);
+    // A file does not go away between two statements as a server does.
+    connect.test_before_acquire(false);
+    connect.map_sqlx_sqlite_opts(durable);
+    connect
+}
+
+fn sqlite_writer(options: &Options) -> ConnectOptions {
+    let mut connect = sqlite(options, 1);
     connect.map_sqlx_sqlite_opts(|sqlite| {
-        sqlite
-            .create_if_missing(true)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
-            .foreign_keys(true)
-            .busy_timeout(BUSY_TIMEOUT)
+        // What a statement may have to undo stays in memory.
+        durable(sqlite).pragma("cache_size", SQLITE_WRITER_CACHE).pragma("temp_store", "memory")
     });
     connect.map_sqlx_sqlite_pool_opts(|pool| {
         pool.before_acquire(|connection, _| Box::pin(is_at_rest(connection)))
     });
     connect
+}
+
+fn durable(sqlite: SqliteConnectOptions) -> SqliteConnectOptions {
+    sqlite
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .foreign_keys(true)
+        .busy_timeout(BUSY_TIMEOUT)
+        .pragma("wal_autocheckpoint", SQLITE_CHECKPOINT)
 }
 
 /// Whether a connection is in no transaction; one that is gets closed.
@@ -152,7 +172,6 @@ fn postgres(options: &Options) -> ConnectOptions {
     connect
 }
 
-/// Makes the folder that the file of a database is to stand in.
 /// Makes the file, with its folder, if it is not there: readable by its owner alone, since it holds
 /// password hashes. What SQLite puts beside it gets the same rights.
 fn make_file(url: &str) -> Result<()> {

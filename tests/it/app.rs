@@ -61,12 +61,16 @@ impl TestApp {
 
     /// With these settings over the usual ones.
     pub async fn with(settings: &[(&str, &str)]) -> Self {
+        Self::on(TestStore::new().await, settings).await
+    }
+
+    /// On this database.
+    pub async fn on(database: TestStore, settings: &[(&str, &str)]) -> Self {
         let settings: Vec<_> = SETTINGS
             .iter()
             .chain(settings)
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
             .collect();
-        let database = TestStore::new().await;
         let clock = ManualClock::new(start());
         let app = make((*database).clone(), &clock, &settings);
         let bootstrap = app.bootstrap().await.unwrap();

@@ -5,10 +5,11 @@
 //! temporary files and the throw-away server.
 
 use std::ops::Deref;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{OnceLock, mpsc};
 
-use sea_orm::{ConnectionTrait, Database, DatabaseConnection};
+use sea_orm::{ConnectionTrait, Database, DatabaseConnection, DbBackend, Statement};
 use trigger_manager::store::{Engine, Options, Store};
 use uuid::Uuid;
 
@@ -91,8 +92,34 @@ impl TestStore {
         Self::empty_with(CONNECTIONS).await
     }
 
+    /// A fresh database that nothing else writes beside, on PostgreSQL on a server of its own, so
+    /// that what is written can be weighed.
+    pub async fn alone() -> Self {
+        let place = match engine() {
+            Engine::Sqlite => Place::make().await,
+            Engine::Postgres => Place::server(),
+        };
+        let alone = Self::open(place, CONNECTIONS).await;
+        alone.store.migrate().await.unwrap();
+        alone
+    }
+
+    /// How many bytes of write-ahead log there are. On SQLite they begin anew after 16 MB.
+    pub async fn written(&self) -> i64 {
+        if let Place::Folder(folder) = &self.place {
+            return std::fs::metadata(folder.join("store.db-wal")).unwrap().len() as i64;
+        }
+        let position = "SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint AS n";
+        let position = Statement::from_string(DbBackend::Postgres, position);
+        let row = self.store.read().query_one_raw(position).await.unwrap().unwrap();
+        row.try_get("", "n").unwrap()
+    }
+
     async fn empty_with(connections: u32) -> Self {
-        let place = Place::make().await;
+        Self::open(Place::make().await, connections).await
+    }
+
+    async fn open(place: Place, connections: u32) -> Self {
         let store = Store::connect(&place.options(connections)).await.unwrap();
         Self { store, place }
     }
@@ -120,6 +147,7 @@ impl Deref for TestStore {
 enum Place {
     Folder(PathBuf),
     Schema(String),
+    Server { folder: PathBuf, url: String },
 }
 
 impl Place {
@@ -140,8 +168,15 @@ impl Place {
         }
     }
 
+    fn server() -> Self {
+        let folder = std::env::temp_dir().join(format!("t-{}", Uuid::now_v7().simple()));
+        let url = postgres("start", &folder);
+        Self::Server { folder, url }
+    }
+
     fn options(&self, max_connections: u32) -> Options {
         let (url, schema) = match self {
+            Self::Server { url, .. } => (url.clone(), None),
             Self::Folder(folder) => {
                 (format!("sqlite://{}/store.db?mode=rwc", folder.display()), None)
             }
@@ -160,8 +195,19 @@ impl Drop for Place {
             Self::Schema(name) => {
                 let _ = sweeper().send(std::mem::take(name));
             }
+            Self::Server { folder, .. } => {
+                postgres("stop", folder);
+            }
         }
     }
+}
+
+/// Calls the script that makes throw-away servers.
+fn postgres(action: &str, folder: &Path) -> String {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/postgres");
+    let output = Command::new(script).arg(action).arg(folder).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
 /// A connection that may make databases and schemas.

@@ -235,8 +235,9 @@ pub(in crate::store) const INSERT_LOGS: Sql = Sql {
             line_oa_id uuid, reason text, held_until timestamptz, created_date timestamptz)",
 };
 
-/// Writes log rows of attempts; what was to be done, why and for whom is taken from the work. `$1`
-/// rows {scheduled_action_id, status, error_message, attempt, response_status, duration_ms,
+/// Writes log rows of attempts; what was to be done, why and for whom is taken from the work. What a
+/// trigger's call sends stands in its occurrence, and not once more in the row of each attempt.
+/// `$1` rows {scheduled_action_id, status, error_message, attempt, response_status, duration_ms,
 /// reason, platform_request_id, created_date}.
 pub(in crate::store) const LOG_ATTEMPTS: Sql = Sql {
     sqlite: "INSERT INTO trigger_log (trigger_on, trigger_rule_id, user_id, action_type,
@@ -244,7 +245,7 @@ pub(in crate::store) const LOG_ATTEMPTS: Sql = Sql {
             scheduled_action_id, event_id, application_id, organization_id, line_oa_id, attempt,
             response_status, duration_ms, reason, platform_request_id, created_date)
         SELECT coalesce(a.source_type, 'trigger'), a.trigger_rule_id, a.user_id, a.action_type,
-            a.action_config, r.value ->> 'status', r.value ->> 'error_message', a.trigger_id,
+            iif(a.trigger_id IS NULL, a.action_config, NULL), r.value ->> 'status', r.value ->> 'error_message', a.trigger_id,
             a.trigger_occurrence_id, a.backend_id, a.id, a.event_id, a.application_id,
             a.organization_id, a.line_oa_id, r.value ->> 'attempt',
             r.value ->> 'response_status', r.value ->> 'duration_ms', r.value ->> 'reason',
@@ -256,7 +257,7 @@ pub(in crate::store) const LOG_ATTEMPTS: Sql = Sql {
             scheduled_action_id, event_id, application_id, organization_id, line_oa_id, attempt,
             response_status, duration_ms, reason, platform_request_id, created_date)
         SELECT coalesce(a.source_type, 'trigger'), a.trigger_rule_id, a.user_id, a.action_type,
-            a.action_config, r.status, r.error_message, a.trigger_id, a.trigger_occurrence_id,
+            CASE WHEN a.trigger_id IS NULL THEN a.action_config END, r.status, r.error_message, a.trigger_id, a.trigger_occurrence_id,
             a.backend_id, a.id, a.event_id, a.application_id, a.organization_id, a.line_oa_id,
             r.attempt, r.response_status, r.duration_ms, r.reason, r.platform_request_id,
             r.created_date

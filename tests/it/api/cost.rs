@@ -19,6 +19,23 @@ async fn statements(served: &Served, query: &str) -> u64 {
 }
 
 #[tokio::test]
+async fn a_list_with_what_its_rows_belong_to_costs_one_statement_a_level() {
+    let served = Served::new().await;
+    let many = "query($id: ID!) { trigger(id: $id) { application { slug
+        triggers(first: 50) { nodes { application { slug project { slug } } } } } } }";
+    for n in 0..60 {
+        let new = json!({ "applicationId": served.id("application"), "name": format!("t{n}"),
+            "runKey": "r", "cronExpression": "@daily" });
+        let create =
+            "mutation($input: CreateTriggerInput!) { createTrigger(input: $input) { id } }";
+        served.client(Role::Maintainer).data(create, json!({ "input": new })).await;
+    }
+    // The first use of a token is written down.
+    statements(&served, many).await;
+    assert_eq!(statements(&served, many).await, 5, "sign-in, trigger, application, list, project");
+}
+
+#[tokio::test]
 async fn what_a_query_has_read_it_does_not_read_again() {
     let served = Served::new().await;
     // The first use of a token is written down.
