@@ -152,7 +152,6 @@ fn postgres(options: &Options) -> ConnectOptions {
     connect
 }
 
-/// Makes the folder that the file of a database is to stand in.
 /// Makes the file, with its folder, if it is not there: readable by its owner alone, since it holds
 /// password hashes. What SQLite puts beside it gets the same rights.
 fn make_file(url: &str) -> Result<()> {
