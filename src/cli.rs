@@ -62,7 +62,8 @@ enum Configured {
     Migrate,
     /// Print the effective configuration, without its secrets.
     Config,
-    /// Ask a running process, the one that this configuration describes, whether it is healthy.
+    /// Ask a running process, the one that this configuration describes, whether it is healthy: the
+    /// exit code is 0 when it answers that it is, otherwise 1.
     Check,
     /// Make a new personal access token for a user and print it: the way in when all are lost.
     Token {
@@ -201,8 +202,8 @@ async fn token(config: Config, email: Option<String>) -> Result<()> {
 }
 
 async fn set_time_zone(config: Config, zone: &str) -> Result<()> {
-    let app: Arc<App> = serve::open(config).await?;
     let zone = Zone::parse(zone)?;
+    let app: Arc<App> = serve::open(config).await?;
     app.set_server_zone(&Caller::system(), &zone).await?;
     println!("Triggers and rules without a zone of their own are now read in {}.", zone.name());
     println!("Set cron.time_zone to it for every process, then start them.");

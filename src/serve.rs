@@ -22,6 +22,7 @@ use crate::executor::{Executor, driver};
 use crate::listen::serve;
 use crate::secrets::SecretKey;
 use crate::store::{Options, Store};
+use crate::telemetry::Trouble;
 use crate::{api, monitor, outbox};
 
 /// How much of a backend's answer is read.
@@ -153,12 +154,18 @@ async fn bind(addr: SocketAddr, key: &str) -> Result<TcpListener> {
 
 /// Hears hints of other processes; on a lost connection again and again.
 async fn hear(app: Arc<App>, stop: CancellationToken) {
+    let mut trouble = Trouble::default();
     while !stop.is_cancelled() {
+        let since = app.now();
         if let Err(error) = app.store.listen(&stop, || app.wake.hint_near()).await {
-            tracing::debug!(
-                error = &error as &dyn std::error::Error,
-                "hints are not heard; the executor looks when its timers end"
-            );
+            let lasted = (app.now() - since).to_std().unwrap_or_default() + LISTEN_PAUSE;
+            let is_news = trouble.is_news(&format!("{error:?}"), lasted);
+            let error = &error as &dyn std::error::Error;
+            let told = "hints are not heard; the executor looks when its timers end";
+            match is_news {
+                true => tracing::warn!(error, "{told}"),
+                false => tracing::debug!(error, "{told}"),
+            }
         }
         let _ = tokio::time::timeout(LISTEN_PAUSE, stop.cancelled()).await;
     }

@@ -134,7 +134,8 @@ impl App {
             after["cancelledActions"] = json!(cancelled);
         }
         tx.commit(caller, now, &[taken]).await?;
-        self.metrics.action_ended(&after.action_type, after.status.as_str());
+        let outcome = ActionStatus::Cancelled.as_str();
+        self.metrics.actions_ended(&after.action_type, outcome, cancelled.into());
         Ok(after)
     }
 

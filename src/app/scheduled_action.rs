@@ -1,13 +1,17 @@
 //! Queued work of rules and workflow services: what people read of it, and the two changes that they
 //! make to it. Maintainers and owners write.
 
+mod retry_key;
+
 use chrono::{DateTime, Utc};
 use serde_json::json;
 
 use super::App;
 use super::history::gone;
+use crate::actions::{Action, SendMessage};
 use crate::domain::access::{Actor, Role, Scope};
 use crate::domain::audit::{Caller, Change};
+use crate::domain::delivery::ActionStatus;
 use crate::domain::id::{ProjectId, ScheduledActionId};
 use crate::domain::line::CALL_BUDGET;
 use crate::domain::page::{Direction, Page, PageRequest};
@@ -73,7 +77,8 @@ impl App {
         let now = self.now();
         let tx = self.store.begin().await?;
         let (project, before) = self.writable_action(&tx, &caller.actor, id).await?;
-        if scheduled_action::cancel_with_copies(&*tx, id, CANCELLED, now).await? == 0 {
+        let cancelled = scheduled_action::cancel_with_copies(&*tx, id, CANCELLED, now).await?;
+        if cancelled == 0 {
             // As it is now: it may have ended since it was found.
             let ended = scheduled_action::find(&*tx, Scope::Everything, id).await?;
             let reason = format!(
@@ -85,16 +90,20 @@ impl App {
         let after = scheduled_action::find(&*tx, Scope::Everything, id).await?;
         let change = action_change("scheduled_action.cancel", project, (&before, &after));
         tx.commit(caller, now, &[change]).await?;
-        self.metrics.action_ended(&after.action_type, after.status.as_str());
+        let outcome = ActionStatus::Cancelled.as_str();
+        self.metrics.actions_ended(&after.action_type, outcome, cancelled.into());
         Ok(after)
     }
 
-    /// Makes work that ended as failed, expired or cancelled due again, with a fresh budget. Its id
-    /// stays the same, and with it what the other side knows it by.
+    /// Makes work that ended as failed, expired or cancelled due again, with a fresh budget:
+    /// `retry.max_age`, without an application at most [`CALL_BUDGET`], and of a message that an earlier
+    /// attempt may have sent no longer than [`CALL_BUDGET`] after that. Its id stays the same, and with it
+    /// what the other side knows it by.
     ///
     /// # Errors
     /// `NOT_FOUND`, also for the delivery of a trigger; `FORBIDDEN`; `CONFLICT` in any other state,
-    /// and when its rule, workflow, LINE OA, application or backend was deleted since.
+    /// when its rule, workflow, LINE OA, application or backend was deleted since, and for a message
+    /// that an attempt may have sent [`CALL_BUDGET`] ago or earlier.
     pub async fn retry_scheduled_action(
         &self,
         caller: &Caller,
@@ -106,10 +115,8 @@ impl App {
         hold_what_it_needs(&tx, &before).await?;
         let age = self.retry_policy().max_age;
         let by_line = before.concern.application_id.is_none();
-        if by_line {
-            refuse_forgotten_key(&tx, id, now).await?;
-        }
-        let expires_at = now + if by_line { age.min(CALL_BUDGET) } else { age };
+        let end = now + if by_line { age.min(CALL_BUDGET) } else { age };
+        let expires_at = key_ends(&tx, &before, now).await?.map_or(end, |known| known.min(end));
         if !scheduled_action::requeue(&*tx, id, now, expires_at).await? {
             let found = scheduled_action::find(&*tx, Scope::Everything, id).await?;
             let reason = format!(
@@ -143,21 +150,26 @@ impl App {
     }
 }
 
-/// The platform remembers a retry key for 24 hours. What it may have sent before that must not be
-/// sent again.
-async fn refuse_forgotten_key(tx: &Tx, id: ScheduledActionId, now: DateTime<Utc>) -> Result<()> {
-    let attempts = delivery::attempts(&**tx, &[id]).await?;
-    let unknown = attempts.iter().filter(|attempt| {
-        attempt.status == "error" && attempt.response_status.is_none_or(|status| status >= 500)
-    });
-    let first = unknown.map(|attempt| attempt.created_at).min();
-    match first {
-        Some(first) if now - first >= CALL_BUDGET => Err(Error::conflict(
+/// When a message must not be tried any more; none of other work, which may be done twice.
+///
+/// # Errors
+/// `CONFLICT` when that is over.
+async fn key_ends(
+    tx: &Tx,
+    action: &ScheduledAction,
+    now: DateTime<Utc>,
+) -> Result<Option<DateTime<Utc>>> {
+    if action.action_type != SendMessage::TYPE {
+        return Ok(None);
+    }
+    let attempts = delivery::attempts(&**tx, &[action.id]).await?;
+    match retry_key::forgotten_at(action, &attempts) {
+        Some(end) if end <= now => Err(Error::conflict(
             "id",
-            "an attempt more than 23 hours ago may have been done, and the LINE platform remembers \
-             that for 24 hours only: doing it again could reach the user twice",
+            "an attempt more than 23 hours ago may have sent the message, and the LINE platform \
+             remembers that for 24 hours only: sending it again could reach the user twice",
         )),
-        _ => Ok(()),
+        end => Ok(end),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The vocabulary and the rules of the product: plain values and pure functions.
 //!
 //! Nothing here waits, stores, sends or asks for the time: whoever needs `now`
-//! is given it. This module must not know SQL, HTTP, GraphQL or the async runtime.
+//! is given it. Only fresh ids hold the time of their making, for their order. This module must not know SQL, HTTP, GraphQL or the async runtime.
 
 pub mod access;
 pub mod application;

@@ -103,7 +103,7 @@ pub enum OccurrenceStatus {
     Failed,
     /// It was not to be delivered; the reason says why.
     Skipped,
-    /// Its trigger was deleted first.
+    /// Its trigger was disabled or deleted first.
     Cancelled,
 }
 

@@ -88,7 +88,7 @@ impl Executor {
         for done in ours {
             let (action, status) = (&done.claimed.action, done.finished.status);
             if action.cause.trigger_id.is_none() && status != ActionStatus::Pending {
-                metrics.action_ended(&action.action_type, status.as_str());
+                metrics.actions_ended(&action.action_type, status.as_str(), 1);
             }
             let Some(application) = action.concern.application_id else { continue };
             match status {

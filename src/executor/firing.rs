@@ -114,6 +114,11 @@ impl Candidate {
         self.rule.rule.workflow_id.filter(|_| parts.action.needs.workflow)
     }
 
+    /// Whether the workflow that it resumes was deleted: it asks for no right that it can't use.
+    fn is_lost(&self, known: &HashMap<WorkflowId, ApplicationId>) -> bool {
+        self.resumes().is_some_and(|workflow| !known.contains_key(&workflow))
+    }
+
     /// What it asks of rate control, unless it need not ask.
     fn ask(&self) -> Option<Ask> {
         let rule = &self.rule.rule;
@@ -195,7 +200,10 @@ impl Executor {
         candidates: &[Candidate],
         now: DateTime<Utc>,
     ) -> Result<Vec<Fate>> {
-        let taken = ask(tx, candidates, now).await?;
+        let known = applications(tx, candidates).await?;
+        let asking = candidates.iter().filter(|candidate| !candidate.is_lost(&known));
+        let taken = ask(tx, asking, now).await?;
+        // Once more: a workflow may have been deleted while others held their right to fire.
         let applications = applications(tx, candidates).await?;
         let mut used = HashSet::new();
         let ends: Vec<_> = candidates
@@ -297,11 +305,11 @@ impl End<'_> {
 /// Asks rate control for all candidates in one statement, for each pair of rule and user once.
 async fn ask(
     tx: &Tx,
-    candidates: &[Candidate],
+    candidates: impl Iterator<Item = &Candidate>,
     now: DateTime<Utc>,
 ) -> Result<HashMap<Pair, Taken>> {
     let mut seen = HashSet::new();
-    let asks = candidates.iter().filter_map(Candidate::ask);
+    let asks = candidates.filter_map(Candidate::ask);
     let asks: Vec<_> = asks.filter(|ask| seen.insert((ask.rule_id, ask.user_id.clone()))).collect();
     let taken = take(&**tx, &asks, now).await?;
     Ok(taken.into_iter().map(|(rule, user, taken)| ((rule, user), taken)).collect())

@@ -128,11 +128,11 @@ impl Executor {
             low_water: usize::try_from(dispatch.batch_size).unwrap_or(usize::MAX),
         });
         let started_at = app.now();
-        let (id, targets, rulebook, cursor, failures, events_wait) = Default::default();
+        let (targets, rulebook, cursor, failures, events_wait) = Default::default();
         let jitter = Box::new(rand::random::<f64>);
         Self {
             app,
-            id,
+            id: ExecutorId::new(),
             started_at,
             lanes,
             targets,

@@ -1,8 +1,8 @@
 //! The rules of the LINE OAs that this executor met, ready for use.
 //!
 //! Every transaction that evaluates asks how often the LINE OA's rules have changed, and reads what
-//! changed since it asked last: an edit counts from the next transaction on, and costs what was
-//! edited.
+//! changed since it asked last: an edit counts from the next transaction on, and the database is asked
+//! for no more than what was edited.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};

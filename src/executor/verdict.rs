@@ -9,6 +9,9 @@ use crate::egress::{FailureKind, Sent, retry_after};
 use crate::line::{LineAnswer, Outcome};
 use crate::store::executor::{Claimed, Finished};
 
+/// How long before the end of its budget the last attempt of work is due.
+const LAST_ATTEMPT: Duration = Duration::seconds(1);
+
 /// What an attempt showed, as the log keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Attempted {
@@ -116,17 +119,30 @@ pub(super) fn after_attempt(
     if attempted.success {
         return ended(finished, ActionStatus::Completed, now);
     }
-    let pause = policy.pause(attempted.number, jitter);
-    let asked = attempted.retry_after.unwrap_or_default().min(policy.max);
-    let next = now + pause.max(asked);
     let over = attempted.hopeless
         || attempts_are_used_up(action, attempted.number, policy)
-        || is_over(action, next);
+        || is_over(action, now);
     if over {
         return ended(finished, ActionStatus::Failed, now);
     }
-    finished.execute_at = next;
+    let pause = policy.pause(attempted.number, jitter);
+    let asked = attempted.retry_after.unwrap_or_default().min(policy.max);
+    let next = now + pause.max(asked);
+    let earliest = now + asked.max(policy.initial);
+    finished.execute_at = action.expires_at.map_or(next, |end| within(end, next, earliest));
     finished
+}
+
+/// When work that fails is due that was to be due at `next`, if its budget ends at `end`: a pause that
+/// reaches beyond the end becomes a last attempt shortly before it, unless that came before `earliest`.
+/// Then it waits for its end, and for what may wake it.
+fn within(end: DateTime<Utc>, next: DateTime<Utc>, earliest: DateTime<Utc>) -> DateTime<Utc> {
+    let last = end - LAST_ATTEMPT;
+    match next <= last {
+        true => next,
+        false if earliest <= last => last,
+        false => end,
+    }
 }
 
 /// What becomes of work that was not attempted because nothing may be sent for now: it comes back

@@ -104,13 +104,31 @@ fn retry_after_is_honoured_up_to_the_longest_pause() {
     assert_eq!(wait("-5"), 10);
 }
 
-#[test]
-fn a_delivery_whose_next_attempt_would_come_after_its_budget_ends_now() {
+/// When a call is due that failed for the second time, so many seconds before its end.
+fn due_before_the_end(seconds: i64, retry_after: Option<&str>) -> (ActionStatus, i64) {
     let mut old = claimed(1);
-    old.action.expires_at = Some(now() + Duration::seconds(20));
-    let attempted = Attempted::of(2, &answer(500, None), now());
+    old.action.expires_at = Some(now() + Duration::seconds(seconds));
+    let attempted = Attempted::of(2, &answer(500, retry_after), now());
     let finished = after_attempt(&old, &attempted, now(), (&POLICY, 0.0));
-    assert_eq!(finished.status, ActionStatus::Failed);
+    (finished.status, (finished.execute_at - now()).num_seconds())
+}
+
+#[test]
+fn a_pause_that_reaches_beyond_the_end_of_the_budget_becomes_a_last_attempt_before_it() {
+    use ActionStatus::{Failed, Pending};
+    assert_eq!(due_before_the_end(60, None), (Pending, 20));
+    assert_eq!(due_before_the_end(21, None), (Pending, 20));
+    assert_eq!(due_before_the_end(20, None), (Pending, 19));
+    assert_eq!(due_before_the_end(11, None), (Pending, 10), "the shortest pause");
+    assert_eq!(due_before_the_end(0, None).0, Failed);
+}
+
+#[test]
+fn what_has_no_time_for_a_last_attempt_waits_for_its_end() {
+    use ActionStatus::Pending;
+    assert_eq!(due_before_the_end(10, None), (Pending, 10));
+    assert_eq!(due_before_the_end(50, Some("49")), (Pending, 49));
+    assert_eq!(due_before_the_end(50, Some("50")), (Pending, 50), "Retry-After is honoured");
 }
 
 #[test]

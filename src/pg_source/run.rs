@@ -13,6 +13,7 @@ use super::kind::EventKind;
 use super::outbox::{OutboxRow, Refused};
 use super::reader::Reader;
 use crate::error::{Error, Result};
+use crate::telemetry::Trouble;
 
 /// Rows that are handed on together, at most.
 pub const BATCH: u16 = 200;
@@ -45,7 +46,8 @@ impl fmt::Debug for Source {
 /// When `handler` answers, all rows of the batch leave the outbox: those that it names as refused
 /// are kept aside with the reason, the others must be stored by then. When it fails, or takes
 /// longer than 45 s, they stay and are handed on again after a pause. Failures of the other
-/// database are logged, and it is tried again with pauses that grow to 30 s.
+/// database are logged, what lasts every five minutes, and it is tried again with pauses that grow to
+/// 30 s.
 pub async fn run<H, F>(source: &Source, handler: H, stop: &CancellationToken)
 where
     H: Fn(Vec<OutboxRow>) -> F,
@@ -61,15 +63,16 @@ where
     F: Future<Output = Result<Vec<Refused>>>,
 {
     let mut reader = None;
-    let mut failures = 0;
+    let mut failures = 0_u32;
+    let mut trouble = Trouble::default();
     while !stop.is_cancelled() {
         let step = timeout(STEP_WITHIN, step(&mut reader, source, handler)).await;
         let result = step.unwrap_or_else(|_| Err(Error::internal("it took too long")));
         match result {
             Ok(more) => {
-                if failures > 0 {
+                failures = 0;
+                if trouble.is_over() {
                     tracing::info!("the outbox of pg_source is read again");
-                    failures = 0;
                 }
                 if !more {
                     pause(source.poll_interval, Some(hint), stop).await;
@@ -78,8 +81,8 @@ where
             Err(error) => {
                 reader = None;
                 let wait = backoff(source.poll_interval, failures);
-                tell(&error, failures, wait);
                 failures = failures.saturating_add(1);
+                tell(&error, trouble.is_news(&format!("{error:?}"), wait), (failures, wait));
                 // Hints are not heard here: a database in trouble is not to be hammered.
                 pause(wait, None, stop).await;
             }
@@ -117,13 +120,12 @@ fn backoff(interval: Duration, failures: u32) -> Duration {
     grown.min(PAUSE_MAX.max(interval))
 }
 
-fn tell(error: &Error, failures: u32, wait: Duration) {
+fn tell(error: &Error, is_news: bool, (failures, wait): (u32, Duration)) {
     let error = error as &dyn std::error::Error;
-    match failures {
-        0 => {
-            tracing::warn!(error, ?wait, "the outbox of pg_source can't be read; it is tried again")
-        }
-        _ => tracing::debug!(error, ?wait, failures, "the outbox of pg_source still can't be read"),
+    let told = "the outbox of pg_source can't be read; it is tried again";
+    match is_news {
+        true => tracing::warn!(error, ?wait, failures, "{told}"),
+        false => tracing::debug!(error, ?wait, failures, "{told}"),
     }
 }
 

@@ -6,7 +6,7 @@
 //! it is.
 //!
 //! Random tokens carry 256 bits, so a plain SHA-256 protects them; a slow hash
-//! would cost a third of a second at each heartbeat. Passwords are chosen by
+//! would cost tens of milliseconds at each heartbeat. Passwords are chosen by
 //! people and get the slow one.
 
 mod cipher;

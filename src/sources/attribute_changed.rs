@@ -6,7 +6,7 @@ use std::fmt;
 use chrono::{DateTime, Utc};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use super::Source;
 use crate::domain::rule::config::present;
@@ -162,7 +162,7 @@ fn same(one: &Value, other: &Value) -> bool {
 
 fn order(one: &Value, other: &Value) -> Option<Ordering> {
     match (one, other) {
-        (Value::Number(one), Value::Number(other)) => match (one.as_i64(), other.as_i64()) {
+        (Value::Number(one), Value::Number(other)) => match (integer(one), integer(other)) {
             (Some(one), Some(other)) => Some(one.cmp(&other)),
             _ => one.as_f64()?.partial_cmp(&other.as_f64()?),
         },
@@ -175,6 +175,12 @@ fn order(one: &Value, other: &Value) -> Option<Ordering> {
         }
         _ => None,
     }
+}
+
+/// The number, if it is a whole one as JSON writes it and has at most 64 bits: never rounded, since it
+/// may be an id.
+fn integer(number: &Number) -> Option<i128> {
+    number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))
 }
 
 fn contains(new: &Value, wanted: &Value) -> bool {

@@ -223,6 +223,9 @@ fn each_operator_means_what_it_says() {
     let none = Value::Null;
     assert!(t("changed", none.clone(), json!(1), json!(2)));
     assert!(!t("changed", none.clone(), json!(1), json!(1.0)), "the same number");
+    let (id, next) = (json!(u64::MAX - 1), json!(u64::MAX));
+    assert!(t("changed", none.clone(), id.clone(), next.clone()), "no number is rounded");
+    assert!(t("gt", id.clone(), none.clone(), next.clone()) && !t("eq", id, none.clone(), next));
     assert!(t("changed", none.clone(), json!(1), json!("1")), "a number and a text");
     assert!(t("changed_to", json!("gold"), json!("silver"), json!("gold")));
     assert!(!t("changed_to", json!("gold"), json!("gold"), json!("gold")));

@@ -76,13 +76,12 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// Deliveries of `app` were put into the queue.
+    /// Deliveries of `app`'s triggers were put into the queue, or a person had a call retried.
     pub fn queued(&self, app: impl Display, count: u64) {
         self.app(app, |app| self.0.queue.all.with_label_values(&[app]).inc_by(count));
     }
 
-    /// One attempt at a delivery of `app` is over, whatever its end; `took` is the time from
-    /// taking it out of the queue to writing its outcome down.
+    /// Work for backends of `app` has ended, however; `took` is the time since it was made.
     pub fn processed(&self, app: impl Display, took: Duration) {
         self.app(app, |app| {
             self.0.queue.processed.with_label_values(&[app]).inc();
@@ -106,7 +105,7 @@ impl Metrics {
         }
     }
 
-    /// Deliveries or occurrences of `app` have failed for good.
+    /// Work for backends of `app` has failed or expired, or an occurrence found no backend.
     pub fn delivery_failed(&self, app: impl Display, count: u64) {
         self.app(app, |app| self.0.queue.failed.with_label_values(&[app]).inc_by(count));
     }
@@ -126,7 +125,8 @@ impl Metrics {
         self.0.executor.skipped.with_label_values(&[reason]).inc_by(count);
     }
 
-    /// The first call for an occurrence began this long after it was due; negative is zero.
+    /// The first attempt of work began this long after it was due; negative is zero. Work that had waited
+    /// for its place, such as an inactive backend, was due when that was back.
     pub fn late(&self, by: TimeDelta) {
         self.0.executor.lateness.observe(seconds(by).max(0.0));
     }
@@ -152,7 +152,7 @@ impl Metrics {
         self.0.executor.clock_skew.set(seconds(ahead));
     }
 
-    /// Callback addresses were refused by the address policy.
+    /// Calls were not made: the address policy refuses the address, or the secrets can't be read.
     pub fn callbacks_refused(&self, count: u64) {
         self.0.executor.callbacks_refused.inc_by(count);
     }

@@ -9,6 +9,7 @@ mod rules;
 mod series;
 #[cfg(test)]
 mod tests;
+mod trouble;
 
 use std::io::IsTerminal;
 
@@ -17,6 +18,7 @@ use tracing_subscriber::{EnvFilter, fmt::MakeWriter, util::SubscriberInitExt};
 
 pub use self::metrics::{CONTENT_TYPE, DispatchStatus, Metrics};
 pub use self::rules::RulesWaiting;
+pub use self::trouble::Trouble;
 use crate::config::{LogConfig, LogFormat};
 
 /// Logging could not be set up.

@@ -119,9 +119,9 @@ impl Metrics {
         self.rules().evaluations.with_label_values(&[outcome]).inc_by(count);
     }
 
-    /// An action of a known type has ended.
-    pub fn action_ended(&self, action_type: &str, outcome: &'static str) {
-        self.rules().actions.with_label_values(&[action_type, outcome]).inc();
+    /// So many actions of a known type have ended.
+    pub fn actions_ended(&self, action_type: &str, outcome: &'static str, count: u64) {
+        self.rules().actions.with_label_values(&[action_type, outcome]).inc_by(count);
     }
 
     /// A cycle began (`processing`) or ended.

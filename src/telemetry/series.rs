@@ -26,21 +26,30 @@ pub(super) struct QueueSeries {
 
 impl QueueSeries {
     pub fn new(r: &Registry) -> Result<Self> {
-        let waiting = ("pfy_executor_queue_waiting", "Deliveries waiting in the queue.");
+        let waiting = (
+            "pfy_executor_queue_waiting",
+            "Pending work for backends, due or not: of triggers, rules and workflows.",
+        );
         let counter = |name: &str, help: &str| counters(r, name, help, &["app"]);
         Ok(Self {
-            all: counter("pfy_executor_queue_all_total", "Deliveries put into the queue.")?,
-            processed: counter("pfy_executor_queue_processed_total", "Attempts that are over.")?,
+            all: counter(
+                "pfy_executor_queue_all_total",
+                "Deliveries of triggers put into the queue, and any call that a person retried; calls of rules and workflows are left out.",
+            )?,
+            processed: counter(
+                "pfy_executor_queue_processed_total",
+                "Work for backends that ended in an executor, however: of triggers, rules and workflows.",
+            )?,
             waiting: added(r, IntGaugeVec::new(Opts::new(waiting.0, waiting.1), &["app"])?)?,
             process_time: histograms(
                 r,
                 "pfy_executor_queue_process_time_seconds",
-                "Time of one attempt, from the queue to its outcome.",
+                "Time from the making of work for backends to its end, pauses and delays included.",
                 "app",
             )?,
             failed: counter(
                 "pfy_executor_trigger_delivery_failed_total",
-                "Deliveries and occurrences that failed for good.",
+                "Work for backends that failed or expired, and occurrences that found no backend.",
             )?,
         })
     }
@@ -71,7 +80,7 @@ impl ExecutorSeries {
             ("pfy_executor_occurrences_skipped_total", "Due occurrences recorded and not sent.");
         let lateness = HistogramOpts::new(
             "pfy_executor_lateness_seconds",
-            "From an occurrence's due time to its first call.",
+            "From when the first attempt of work was due to its start; work that had waited for its place was due when that was back.",
         );
         Ok(Self {
             active_triggers: added(r, active)?,
@@ -94,7 +103,7 @@ impl ExecutorSeries {
             )?,
             callbacks_refused: counter(
                 "pfy_executor_callbacks_refused_total",
-                "Callback addresses refused by the address policy.",
+                "Calls not made: the address policy refuses the address, or the secrets can't be read.",
             )?,
         })
     }

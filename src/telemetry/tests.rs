@@ -89,7 +89,7 @@ fn count_rules(metrics: &Metrics) {
     metrics.events_duplicate("api", 1);
     metrics.events_matched("form_submitted", 1);
     metrics.rules_evaluated("held_back", 3);
-    metrics.action_ended("send_message", "completed");
+    metrics.actions_ended("send_message", "completed", 1);
     metrics.cycle("completed");
     metrics.cycle_users("handled", 5);
     metrics.webhook_refused();

@@ -149,7 +149,7 @@ const LAWS: &[Law] = &[
     },
     Law {
         module: "pg_source",
-        may: &["domain", "error", "clock", "config", "pg_source"],
+        may: &["domain", "error", "clock", "config", "telemetry", "pg_source"],
         not: &WEB,
     },
     Law {

@@ -4,7 +4,7 @@ use async_graphql::{Context, ID, InputObject, Object};
 
 use super::application::Application;
 use super::connection::Connection;
-use super::context::{Paging, app, caller, loaders, page, scope};
+use super::context::{Paging, app, caller, loaders, narrow, nothing, page, scope};
 use super::delivery::{Delivery, DeliveryFilter, DeliveryOrder, read_deliveries};
 use super::error::{Fault, nullable};
 use super::time::DateTime;
@@ -29,7 +29,7 @@ impl Backend {
         super::application::load(ctx, self.0.application_id).await
     }
 
-    /// The machine user that registered it last; none when that was deleted since.
+    /// The machine user that registered it last, who may have been deleted since; none when a person did.
     async fn machine_user_id(&self) -> Option<ID> {
         self.0.machine_user_id.map(|id| id.to_string().into())
     }
@@ -91,8 +91,11 @@ impl Backend {
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<Delivery>> {
         let mut filter = filter.unwrap_or_default();
-        filter.backend_id = Some(self.0.id.to_string().into());
-        read_deliveries(ctx, filter, order, (first, after, last, before)).await
+        let paging = (first, after, last, before);
+        if !narrow(&mut filter.backend_id, self.0.id) {
+            return nothing(ctx, paging);
+        }
+        read_deliveries(ctx, filter, order, paging).await
     }
 
     /// When it was made.

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use async_graphql::Context;
 use async_graphql::parser::types::OperationType;
+use async_graphql::{Context, ID};
+use uuid::Uuid;
 
+use super::connection::Connection;
 use super::loaders::RequestLoaders;
 use crate::app::App;
 use crate::domain::access::Scope;
 use crate::domain::audit::Caller;
-use crate::domain::page::PageRequest;
+use crate::domain::page::{Page, PageRequest};
 use crate::error::{Error, Result};
 
 /// The use cases. The schema always carries them.
@@ -78,6 +80,32 @@ pub(super) fn page(ctx: &Context<'_>, paging: Paging) -> Result<PageRequest> {
         ctx.data_unchecked::<Budget>().take(request.limit)?;
     }
     Ok(request)
+}
+
+/// Narrows the filter of a list below something to what hangs on that: `own`. `false` when the caller
+/// asks for what hangs on another: all conditions that are given must hold, so that is [`nothing`].
+/// What is no id stays, for whoever reads the filter to refuse.
+pub(super) fn narrow(asked: &mut Option<ID>, own: impl Into<Uuid>) -> bool {
+    let own = own.into();
+    match asked.as_ref().map(|id| id.parse::<Uuid>()) {
+        Some(Ok(other)) => other == own,
+        Some(Err(_)) => true,
+        None => {
+            *asked = Some(own.to_string().into());
+            true
+        }
+    }
+}
+
+/// [`narrow`] to what concerns a LINE user.
+pub(super) fn narrow_user(asked: &mut Option<String>, own: &str) -> bool {
+    asked.get_or_insert_with(|| own.to_owned()) == own
+}
+
+/// A page of a list that can't have anything.
+pub(super) fn nothing<T>(ctx: &Context<'_>, paging: Paging) -> Result<Connection<T>> {
+    let empty = Page::<T>::empty(&page(ctx, paging)?);
+    Ok(Connection::new(empty, |row| row))
 }
 
 /// The states that a filter names, each once.

@@ -4,7 +4,7 @@ use async_graphql::{Context, Enum, ID, InputObject, Json, Object};
 use serde_json::Value;
 
 use super::connection::{Connection, OrderDirection};
-use super::context::{Paging, app, distinct, page, scope};
+use super::context::{Paging, app, distinct, narrow, nothing, page, scope};
 use super::error::{Fault, nullable};
 use super::line_oa::LineOa;
 use super::line_user::LineUser;
@@ -117,8 +117,11 @@ impl Event {
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<ScheduledAction>> {
         let mut filter = filter.unwrap_or_default();
-        filter.event_id = Some(self.0.id.to_string().into());
-        read_scheduled_actions(ctx, filter, order, (first, after, last, before)).await
+        let paging = (first, after, last, before);
+        if !narrow(&mut filter.event_id, self.0.id) {
+            return nothing(ctx, paging);
+        }
+        read_scheduled_actions(ctx, filter, order, paging).await
     }
 
     /// What the trigger log says of it: its evaluations, and the attempts of what came of them. The
@@ -134,8 +137,11 @@ impl Event {
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<TriggerLog>> {
         let mut filter = filter.unwrap_or_default();
-        filter.event_id = Some(self.0.id.to_string().into());
-        read_trigger_logs(ctx, filter, order, (first, after, last, before)).await
+        let paging = (first, after, last, before);
+        if !narrow(&mut filter.event_id, self.0.id) {
+            return nothing(ctx, paging);
+        }
+        read_trigger_logs(ctx, filter, order, paging).await
     }
 }
 

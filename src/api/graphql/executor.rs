@@ -15,7 +15,8 @@ pub struct ExecutorStatus {
     executors: Vec<Executor>,
     /// How many triggers are enabled, in all projects.
     active_triggers: i64,
-    /// How many deliveries wait, by application, of the applications that the caller may see.
+    /// How much work for backends is pending, due or not, by application, of the applications that the
+    /// caller may see: deliveries of triggers, and calls of rules and workflows.
     waiting: Vec<Waiting>,
     /// The earliest time at which something is due; none when nothing is.
     next_due_at: Option<DateTime>,
@@ -53,7 +54,7 @@ pub struct Executor {
 pub struct Waiting {
     /// The application's id.
     application_id: ID,
-    /// How many deliveries wait.
+    /// How many pieces of work are pending.
     count: i64,
 }
 

@@ -2,9 +2,10 @@
 
 use async_graphql::{Context, Enum, ID, InputObject, Json, Object};
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 use super::connection::Connection;
-use super::context::{Paging, app, caller, loaders, page, scope};
+use super::context::{Paging, app, caller, loaders, narrow, narrow_user, nothing, page, scope};
 use super::error::{Fault, nullable};
 use super::event::{Event, EventFilter, EventOrder, read_events};
 use super::line_oa::LineOa;
@@ -68,8 +69,10 @@ impl LineUser {
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<Event>> {
         let mut filter = filter.unwrap_or_default();
-        filter.user_id = Some(self.0.user_id.clone());
         let paging = (first, after, last, before);
+        if !narrow_user(&mut filter.user_id, &self.0.user_id) {
+            return nothing(ctx, paging);
+        }
         read_events(ctx, self.0.line_oa_id, filter, order, paging).await
     }
 
@@ -86,9 +89,12 @@ impl LineUser {
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<ScheduledAction>> {
         let mut filter = filter.unwrap_or_default();
-        filter.line_oa_id = Some(self.0.line_oa_id.to_string().into());
-        filter.user_id = Some(self.0.user_id.clone());
-        read_scheduled_actions(ctx, filter, order, (first, after, last, before)).await
+        let paging = (first, after, last, before);
+        let of_this = narrow(&mut filter.line_oa_id, self.0.line_oa_id);
+        if !(of_this && narrow_user(&mut filter.user_id, &self.0.user_id)) {
+            return nothing(ctx, paging);
+        }
+        read_scheduled_actions(ctx, filter, order, paging).await
     }
 
     /// What the trigger log of this LINE OA says of the user, the latest row first unless ordered
@@ -104,9 +110,12 @@ impl LineUser {
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<TriggerLog>> {
         let mut filter = filter.unwrap_or_default();
-        filter.line_oa_id = Some(self.0.line_oa_id.to_string().into());
-        filter.user_id = Some(self.0.user_id.clone());
-        read_trigger_logs(ctx, filter, order, (first, after, last, before)).await
+        let paging = (first, after, last, before);
+        let of_this = narrow(&mut filter.line_oa_id, self.0.line_oa_id);
+        if !(of_this && narrow_user(&mut filter.user_id, &self.0.user_id)) {
+            return nothing(ctx, paging);
+        }
+        read_trigger_logs(ctx, filter, order, paging).await
     }
 
     /// When the user became known.
@@ -191,7 +200,7 @@ impl LineUserQuery {
         let found = async {
             let scope = scope(ctx)?;
             // Whatever is no id names no account, and so no user of it.
-            let line_oa = line_oa_id.parse().unwrap_or_default();
+            let line_oa = line_oa_id.parse().unwrap_or(LineOaId(Uuid::nil()));
             app(ctx).line_user(scope, (line_oa, &user_id)).await
         };
         nullable(async { Ok(LineUser(found.await?)) }).await

@@ -238,7 +238,7 @@ impl Load<CopiesOf> for Loaders {
     async fn load(&self, keys: &[CopiesOf]) -> Loaded<CopiesOf, Vec<ScheduledAction>> {
         let ids: Vec<_> = keys.iter().map(|key| key.0).collect();
         let copies = self.app.scheduled_action_copies(self.scope, &ids).await?;
-        grouped(Ok(copies), |row| CopiesOf(row.parent_id.unwrap_or_default()))
+        grouped(Ok(copies), |row| CopiesOf(row.parent_id.unwrap_or(row.id)))
     }
 }
 

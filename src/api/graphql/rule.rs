@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::audience::Audience;
 use super::connection::{Connection, OrderDirection};
-use super::context::{Paging, app, caller, page, scope};
+use super::context::{Paging, app, caller, narrow, nothing, page, scope};
 use super::error::{Fault, nullable};
 use super::line_oa::LineOa;
 use super::rule_input::{CreateTriggerRuleInput, UpdateTriggerRuleInput};
@@ -133,8 +133,11 @@ impl TriggerRule {
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<TriggerLog>> {
         let mut filter = filter.unwrap_or_default();
-        filter.trigger_rule_id = Some(self.0.id.to_string().into());
-        read_trigger_logs(ctx, filter, order, (first, after, last, before)).await
+        let paging = (first, after, last, before);
+        if !narrow(&mut filter.trigger_rule_id, self.0.id) {
+            return nothing(ctx, paging);
+        }
+        read_trigger_logs(ctx, filter, order, paging).await
     }
 
     /// What the rule has queued, the latest first unless ordered otherwise.
@@ -149,8 +152,11 @@ impl TriggerRule {
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<ScheduledAction>> {
         let mut filter = filter.unwrap_or_default();
-        filter.trigger_rule_id = Some(self.0.id.to_string().into());
-        read_scheduled_actions(ctx, filter, order, (first, after, last, before)).await
+        let paging = (first, after, last, before);
+        if !narrow(&mut filter.trigger_rule_id, self.0.id) {
+            return nothing(ctx, paging);
+        }
+        read_scheduled_actions(ctx, filter, order, paging).await
     }
 
     /// Of a rule by the schedule: its cycles, the latest due time first unless ordered otherwise.
@@ -165,8 +171,11 @@ impl TriggerRule {
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<ScheduledTriggerExecution>> {
         let mut filter = filter.unwrap_or_default();
-        filter.trigger_rule_id = Some(self.0.id.to_string().into());
-        read_executions(ctx, filter, order, (first, after, last, before)).await
+        let paging = (first, after, last, before);
+        if !narrow(&mut filter.trigger_rule_id, self.0.id) {
+            return nothing(ctx, paging);
+        }
+        read_executions(ctx, filter, order, paging).await
     }
 
     /// When it was made.
@@ -265,8 +274,7 @@ pub(super) async fn read_rules(
     paging: Paging,
 ) -> Result<Connection<TriggerRule>> {
     let given = filter.unwrap_or_default();
-    // What is no id names nothing, and no rule is part of a workflow that was not made.
-    let workflow = given.workflow_id.map(|id| WorkflowId::parse(&id).unwrap_or_default());
+    let workflow = given.workflow_id.map(|id| WorkflowId::parse(&id)).transpose()?;
     let request = page(ctx, paging)?;
     let scope = scope(ctx)?;
     if of.workflow.is_some() && workflow.is_some() && of.workflow != workflow {

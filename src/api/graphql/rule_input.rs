@@ -2,6 +2,7 @@
 
 use async_graphql::{ID, InputObject, Json, MaybeUndefined};
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 use super::rule::TriggerRuleFrequency;
 use crate::app::{CreateTriggerRule, UpdateTriggerRule};
@@ -115,7 +116,8 @@ fn empty() -> Value {
     Value::Object(Map::new())
 }
 
-/// A workflow's id. What is no id names nothing, as an id that was not given to anything does.
+/// A workflow's id. What is no id becomes one that nothing has, so that it is refused as a workflow
+/// that is not there, with the field.
 fn workflow(id: ID) -> WorkflowId {
-    WorkflowId::parse(&id).unwrap_or_default()
+    WorkflowId::parse(&id).unwrap_or(WorkflowId(Uuid::nil()))
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::application::Application;
 use super::backend::Backend;
 use super::connection::Connection;
-use super::context::loaders;
+use super::context::{loaders, narrow, nothing};
 use super::delivery::Attempt;
 use super::error::Fault;
 use super::event::Event;
@@ -221,7 +221,10 @@ impl ScheduledAction {
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<TriggerLog>> {
         let mut filter = filter.unwrap_or_default();
-        filter.scheduled_action_id = Some(self.0.id.to_string().into());
-        read_trigger_logs(ctx, filter, order, (first, after, last, before)).await
+        let paging = (first, after, last, before);
+        if !narrow(&mut filter.scheduled_action_id, self.0.id) {
+            return nothing(ctx, paging);
+        }
+        read_trigger_logs(ctx, filter, order, paging).await
     }
 }

@@ -4,7 +4,7 @@ use async_graphql::{Context, Enum, ID, InputObject, Object};
 
 use super::audience::Audience;
 use super::connection::{Connection, OrderDirection};
-use super::context::{Paging, app, distinct, page, scope};
+use super::context::{Paging, app, distinct, narrow, nothing, page, scope};
 use super::error::{Fault, nullable};
 use super::line_oa::LineOa;
 use super::links::{self, Link};
@@ -115,8 +115,11 @@ impl ScheduledTriggerExecution {
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<TriggerLog>> {
         let mut filter = filter.unwrap_or_default();
-        filter.event_id = Some(self.0.id.to_string().into());
-        read_trigger_logs(ctx, filter, order, (first, after, last, before)).await
+        let paging = (first, after, last, before);
+        if !narrow(&mut filter.event_id, self.0.id) {
+            return nothing(ctx, paging);
+        }
+        read_trigger_logs(ctx, filter, order, paging).await
     }
 }
 

@@ -4,7 +4,7 @@ use async_graphql::{Context, Enum, ID, InputObject, MaybeUndefined, Object};
 
 use super::application::Application;
 use super::connection::{Connection, OrderDirection};
-use super::context::{app, caller, loaders, page, scope};
+use super::context::{app, caller, loaders, narrow, nothing, page, scope};
 use super::error::{Fault, nullable};
 use super::occurrence::{Occurrence, OccurrenceFilter, OccurrenceOrder, read_occurrences};
 use super::time::DateTime;
@@ -99,8 +99,11 @@ impl Trigger {
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<Occurrence>> {
         let mut filter = filter.unwrap_or_default();
-        filter.trigger_id = Some(self.0.id.to_string().into());
-        read_occurrences(ctx, filter, order, (first, after, last, before)).await
+        let paging = (first, after, last, before);
+        if !narrow(&mut filter.trigger_id, self.0.id) {
+            return nothing(ctx, paging);
+        }
+        read_occurrences(ctx, filter, order, paging).await
     }
 
     /// When it was made.

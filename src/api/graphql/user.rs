@@ -40,8 +40,8 @@ impl User {
         self.is_told_to(ctx).then_some(self.0.administrator)
     }
 
-    /// Since when nothing of the user holds, tokens included; none: the user may sign in. Told to
-    /// administrators; none to others.
+    /// Since when nothing of the user holds, tokens included; none: the user may sign in. Told to the
+    /// user and to administrators; none to others.
     async fn disabled_at(&self, ctx: &Context<'_>) -> Option<DateTime> {
         self.0.disabled_at.filter(|_| self.is_told_to(ctx)).map(Into::into)
     }

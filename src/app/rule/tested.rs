@@ -9,6 +9,7 @@ use crate::domain::event::Event;
 use crate::domain::rule::facts::instant;
 use crate::domain::rule::rate::{self, Limit, Rate};
 use crate::domain::rule::{Frequency, TriggerRule};
+use crate::domain::scheduled_action::ScheduledAction;
 use crate::rules::{CompiledRule, Evaluated, Firing, Gate, GateName, Outcome};
 
 /// What would come of it.
@@ -71,7 +72,8 @@ pub(super) fn told(
         let saw = "what the rule has queued for an earlier state is replaced, and is not counted";
         gates.extend(["frequency", "cooldown", "waiting"].map(|gate| passed(gate, saw)));
     } else {
-        gates.extend([frequency(rule, past, now), cooldown(rule, past, now), waiting(rule, past)]);
+        gates.extend([frequency(rule, past, now), cooldown(rule, past, now)]);
+        gates.push(waiting(rule, event, past));
     }
     gates.extend(of(GateName::Expiry));
     gates.push(action(past, &rendered));
@@ -114,11 +116,17 @@ fn subject(event: &Event, past: &Past) -> Option<TestedGate> {
 }
 
 /// Whether the firing stands in the place of one that waits because of an earlier event about the
-/// same: rate control has counted it then.
+/// same, and was not attempted yet: rate control has counted it then.
 fn replaces(event: &Event, past: &Past) -> bool {
-    let pending = past.waiting.iter().filter(|action| action.status == ActionStatus::Pending);
-    let mut subjects = pending.filter_map(|action| action.cause.subject.as_ref());
-    !past.stale && subjects.any(|subject| Some(subject) == event.subject.as_ref())
+    past.waiting.iter().any(|action| {
+        let fresh = action.retry_count == action.attempts_before;
+        action.status == ActionStatus::Pending && fresh && is_taken_back(action, event, past)
+    })
+}
+
+/// Whether the event takes open work back, attempted or not: it is about the same.
+fn is_taken_back(action: &ScheduledAction, event: &Event, past: &Past) -> bool {
+    !past.stale && event.subject.is_some() && action.cause.subject == event.subject
 }
 
 fn frequency(rule: &TriggerRule, past: &Past, now: DateTime<Utc>) -> TestedGate {
@@ -153,8 +161,8 @@ fn limited(
     }
 }
 
-fn waiting(rule: &TriggerRule, past: &Past) -> TestedGate {
-    match past.waiting.first() {
+fn waiting(rule: &TriggerRule, event: &Event, past: &Past) -> TestedGate {
+    match past.waiting.iter().find(|action| !is_taken_back(action, event, past)) {
         None => passed("waiting", "no action of the rule waits for the user"),
         Some(_) if !rule.is_limited() => {
             passed("waiting", "an action waits; every_time without cooldown does not mind")

@@ -174,3 +174,18 @@ async fn work_whose_rule_workflow_or_line_oa_is_gone_is_not_tried_again() {
     change(&served, delete, served.id("lineOa")).await.data();
     refused(&served, "LINE OA").await;
 }
+
+#[tokio::test]
+async fn a_call_that_is_taken_back_is_counted_with_its_copies() {
+    let served = Served::new().await;
+    let id = |name: &str| served.id(name).parse::<uuid::Uuid>().unwrap();
+    let call = trigger_manager::domain::id::ScheduledActionId(id("waitingAction"));
+    let backends = ["backend", "failingBackend"].map(|name| id(name).into()).to_vec();
+    let (now, addressed) = (served.test.app.now(), [(call, backends)]);
+    within!(served, |tx| trigger_manager::store::scheduled_action::address(&*tx, &addressed, now));
+    change(&served, CANCEL, call).await.data();
+    let counted = served.test.app.metrics.encode();
+    let ended = "pfy_actions_total{action_type=\"call_backend\",outcome=\"cancelled\"} ";
+    let count = counted.lines().find_map(|line| line.strip_prefix(ended));
+    assert_eq!(count, Some("2"));
+}

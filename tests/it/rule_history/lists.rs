@@ -98,7 +98,7 @@ async fn cycles_are_found_by_each_filter() {
     let first = served.id("execution").to_owned();
     served.test.advance(10);
     let mut other = served.new_cycle();
-    (other.status, other.trigger_rule_id) = (CycleStatus::Processing, Default::default());
+    (other.status, other.trigger_rule_id) = (CycleStatus::Processing, uuid::Uuid::now_v7().into());
     within!(served, |tx| cycle::insert(&*tx, &other));
     let (other, later) = (other.id.to_string(), served.test.app.now());
     for (filter, expected) in [
@@ -156,12 +156,12 @@ async fn a_user_shows_what_happened_to_them_here_and_nothing_of_others() {
     push.concern.user_id = Some(STRANGER.into());
     served.queue(&[&push]).await;
     served.log(&[served.new_log(&push)]).await;
-    let query = "query($lineOa: ID!, $user: String!, $other: String!) {
+    let query = "query($lineOa: ID!, $user: String!) {
         lineUser(lineOaId: $lineOa, userId: $user) {
-            events(filter: { userId: $other }) { nodes { id } }
-            scheduledActions(filter: { userId: $other, statuses: [PENDING] }) { nodes { id } }
-            logs(filter: { userId: $other }) { totalCount } } }";
-    let variables = json!({ "lineOa": served.id("lineOa"), "user": LINE_USER, "other": STRANGER });
+            events { nodes { id } }
+            scheduledActions(filter: { statuses: [PENDING] }) { nodes { id } }
+            logs { totalCount } } }";
+    let variables = json!({ "lineOa": served.id("lineOa"), "user": LINE_USER });
     let data = ask(&served, query, variables).await;
     let expected = json!({
         "events": { "nodes": [{ "id": served.id("event") }] },
@@ -230,5 +230,83 @@ async fn a_filter_that_can_be_no_text_is_refused_with_its_field() {
         let answer = client.graphql(&query, json!({ "text": text })).await;
         assert_eq!(answer.code(), "INVALID", "{}", answer.body);
         assert_eq!(answer.json()["errors"][0]["extensions"]["field"], field);
+    }
+}
+
+/// What hangs on one thing, with a condition that names it and one that names another: the outer
+/// query, the list, and the conditions.
+const NESTED: [(&str, &str, &str, [&str; 2]); 14] = [
+    ("triggerRule(id: $rule)", "logs", "triggerRuleId", ["$rule", "$other"]),
+    ("triggerRule(id: $rule)", "scheduledActions", "triggerRuleId", ["$rule", "$other"]),
+    ("triggerRule(id: $rule)", "executions", "triggerRuleId", ["$rule", "$other"]),
+    ("event(id: $event)", "scheduledActions", "eventId", ["$event", "$other"]),
+    ("event(id: $event)", "logs", "eventId", ["$event", "$other"]),
+    ("scheduledAction(id: $action)", "logs", "scheduledActionId", ["$action", "$other"]),
+    ("scheduledTriggerExecution(id: $execution)", "logs", "eventId", ["$execution", "$other"]),
+    (
+        "lineUser(lineOaId: $lineOa, userId: $user)",
+        "scheduledActions",
+        "lineOaId",
+        ["$lineOa", "$other"],
+    ),
+    (
+        "lineUser(lineOaId: $lineOa, userId: $user)",
+        "scheduledActions",
+        "userId",
+        ["$user", "\"U1\""],
+    ),
+    ("lineUser(lineOaId: $lineOa, userId: $user)", "logs", "lineOaId", ["$lineOa", "$other"]),
+    ("lineUser(lineOaId: $lineOa, userId: $user)", "logs", "userId", ["$user", "\"U1\""]),
+    ("lineUser(lineOaId: $lineOa, userId: $user)", "events", "userId", ["$user", "\"U1\""]),
+    ("trigger(id: $trigger)", "occurrences", "triggerId", ["$trigger", "$other"]),
+    ("backend(id: $backend)", "deliveries", "backendId", ["$backend", "$other"]),
+];
+
+#[tokio::test]
+async fn a_condition_on_what_a_list_hangs_on_must_hold_like_any_other() {
+    let served = Served::new().await;
+    let mut of_cycle = served.new_push();
+    of_cycle.cause.event_id = None;
+    let mut log = served.new_log(&of_cycle);
+    log.event_id = Some(served.id("execution").parse().unwrap());
+    served.log(&[log]).await;
+    for (outer, list, condition, [own, other]) in NESTED {
+        let own = format!("(filter: {{ {condition}: {own} }})");
+        let other = format!("(filter: {{ {condition}: {other} }})");
+        let declared = [
+            ("rule", "ID!"),
+            ("event", "ID!"),
+            ("action", "ID!"),
+            ("execution", "ID!"),
+            ("lineOa", "ID!"),
+            ("user", "String!"),
+            ("trigger", "ID!"),
+            ("backend", "ID!"),
+            ("other", "ID!"),
+        ];
+        let body = format!(
+            "{{ it: {outer} {{ all: {list} {{ totalCount }} own: {list}{own} {{ totalCount }}
+                other: {list}{other} {{ totalCount nodes {{ id }} }} }} }}"
+        );
+        let used: Vec<_> = declared
+            .iter()
+            .filter(|(name, _)| body.contains(&format!("${name}")))
+            .map(|(name, kind)| format!("${name}: {kind}"))
+            .collect();
+        let query = format!("query({}) {body}", used.join(", "));
+        let variables = json!({
+            "rule": served.id("rule"), "event": served.id("event"),
+            "action": served.id("waitingAction"), "execution": served.id("execution"),
+            "lineOa": served.id("lineOa"), "user": LINE_USER, "trigger": served.id("trigger"),
+            "backend": served.id("backend"), "other": uuid::Uuid::now_v7(),
+        });
+        let it = ask(&served, &query, variables).await["it"].take();
+        assert!(it["all"]["totalCount"].as_u64().unwrap() > 0, "{outer} {list}: {it}");
+        assert_eq!(it["own"], it["all"], "{outer} {list} {condition}");
+        assert_eq!(
+            it["other"],
+            json!({ "totalCount": 0, "nodes": [] }),
+            "{outer} {list} {condition}"
+        );
     }
 }

@@ -70,13 +70,13 @@ async fn what_belongs_to_another_line_oa_or_project_does_not_show() {
     event.line_oa_id = second.id;
     served.store_event(&event).await;
     let mut foreign = served.new_cycle();
-    (foreign.organization_id, foreign.line_oa_id) = (Default::default(), Default::default());
-    foreign.trigger_rule_id = Default::default();
+    (foreign.organization_id, foreign.line_oa_id) = (Uuid::now_v7().into(), Uuid::now_v7().into());
+    foreign.trigger_rule_id = Uuid::now_v7().into();
     within!(served, |tx| cycle::insert(&*tx, &foreign));
     let mut push = served.new_push();
     push.concern.line_oa_id = Some(second.id);
     let mut elsewhere = served.new_push();
-    elsewhere.concern.organization_id = Some(Default::default());
+    elsewhere.concern.organization_id = Some(Uuid::now_v7().into());
     served.queue(&[&push, &elsewhere]).await;
     served.log(&[served.new_log(&push), served.new_log(&elsewhere)]).await;
     let query = "query($id: ID!) {

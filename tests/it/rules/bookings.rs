@@ -2,9 +2,12 @@
 
 use chrono::{DateTime, Duration, Utc};
 use serde_json::json;
+use trigger_manager::app::{RuleToTest, SampleEvent};
+use trigger_manager::domain::access::Scope;
 use trigger_manager::domain::delivery::ActionStatus;
 use trigger_manager::domain::event::Event;
 use trigger_manager::domain::rule::{Frequency, TriggerRule};
+use trigger_manager::line::stand_in::Fault;
 
 use super::place::{Place, text, user};
 
@@ -174,4 +177,41 @@ async fn a_start_that_no_database_can_hold_is_no_payload() {
     p.t.run().await;
     let events = p.events().await;
     assert!(events.iter().all(|event| event.error.as_deref().unwrap().contains("startsAt")));
+}
+
+/// Whether a dry run and then the event itself fire, when the booking moves after its reminder was
+/// attempted and is tried again.
+async fn fire_after_an_attempt(frequency: Frequency) -> (bool, bool) {
+    let p = Place::new().await;
+    let rule = TriggerRule {
+        source_type: "booking_event".into(),
+        source_config: json!({"status": "confirmed", "offset": "-1d"}),
+        frequency,
+        ..p.draft()
+    };
+    let (rule, now) = (p.save(rule).await, p.t.app.now());
+    p.happens(&[booking(&p, "confirmed", now + Duration::days(5), now)]).await;
+    p.t.run().await;
+    p.line.fail_next(1, Fault::ErrorBefore);
+    p.t.advance(4 * 24 * 3600);
+    p.t.run().await;
+    let waiting = p.actions().await.remove(0);
+    assert_eq!((waiting.status, waiting.retry_count), (ActionStatus::Pending, 1));
+    let moved = booking(&p, "confirmed", now + Duration::days(8), p.t.app.now());
+    let sample = SampleEvent {
+        user_id: moved.user_id.clone(),
+        payload: Some(moved.payload.clone()),
+        ..SampleEvent::default()
+    };
+    let test = RuleToTest::Saved(rule.id);
+    let told = p.t.app.test_trigger_rule(Scope::Everything, test, Some(sample)).await.unwrap();
+    p.happens(&[moved]).await;
+    p.t.run().await;
+    (told.would_fire, pending(&p).await.len() == 1)
+}
+
+#[tokio::test]
+async fn a_dry_run_counts_work_that_was_attempted_as_the_gates_do() {
+    assert_eq!(fire_after_an_attempt(Frequency::OncePerHour).await, (true, true));
+    assert_eq!(fire_after_an_attempt(Frequency::OncePerMonth).await, (false, false));
 }

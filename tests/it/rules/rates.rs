@@ -212,3 +212,24 @@ async fn a_process_that_stood_still_counts_from_when_it_goes_on() {
     assert_eq!(p.said().await[1].1.as_deref(), Some("frequency"));
     assert_eq!(p.sent().len(), 1);
 }
+
+#[tokio::test]
+async fn a_rule_whose_workflow_was_deleted_uses_up_no_right_to_fire() {
+    let p = Place::new().await;
+    let workflow = p.workflow().await;
+    let rule = TriggerRule {
+        action_type: "resume_workflow".into(),
+        action_config: json!({}),
+        workflow_id: Some(workflow),
+        workflow_node_path: Some("start/wait".into()),
+        frequency: Frequency::Once,
+        ..p.draft()
+    };
+    let rule = p.save(rule).await;
+    p.t.app.delete_workflow(&p.t.caller, workflow).await.unwrap();
+    p.form_sent(1).await;
+    assert_eq!(p.said().await, [("failed", Some("workflow_deleted".into()))]);
+    p.save(TriggerRule { workflow_id: Some(p.workflow().await), ..rule }).await;
+    p.form_sent(1).await;
+    assert_eq!(p.actions().await.len(), 1);
+}

@@ -2,6 +2,8 @@
 
 use trigger_manager::app::UpdateLineOa;
 use trigger_manager::domain::delivery::ActionStatus;
+use trigger_manager::domain::line::CALL_BUDGET;
+use trigger_manager::executor::Executor;
 use trigger_manager::line::stand_in::Fault;
 
 use super::place::{Place, TOKEN};
@@ -156,4 +158,77 @@ async fn a_message_that_may_have_been_sent_is_not_sent_again_when_its_key_is_for
     let refused = p.t.app.retry_scheduled_action(&p.t.caller, id).await.unwrap_err();
     assert_eq!(refused.code(), "CONFLICT");
     assert_eq!(p.sent().len(), 1);
+}
+
+#[tokio::test]
+async fn a_retry_ends_before_the_platform_forgets_the_first_attempt() {
+    let p = broken(Fault::CutAfter).await;
+    let action = p.actions().await.remove(0);
+    let (id, first) = (action.id, p.t.app.now());
+    p.t.app.cancel_scheduled_action(&p.t.caller, id).await.unwrap();
+    p.t.advance(20 * 3600);
+    let again = p.t.app.retry_scheduled_action(&p.t.caller, id).await.unwrap();
+    assert_eq!(again.expires_at, Some(first + CALL_BUDGET));
+    p.line.fail_next(1000, Fault::ErrorBefore);
+    for _ in 0..4 {
+        p.t.run().await;
+        p.t.advance(3600);
+    }
+    assert_eq!(status(&p).await, ActionStatus::Failed);
+    let refused = p.t.app.retry_scheduled_action(&p.t.caller, id).await.unwrap_err();
+    assert_eq!(refused.code(), "CONFLICT");
+}
+
+/// A message that an executor has claimed when a person takes it back.
+async fn taken_back_under_way() -> (Place, Executor) {
+    let p = Place::new().await;
+    p.save(p.draft()).await;
+    p.happens(&[p.form(1)]).await;
+    let (other, now) = (p.another_executor().await, p.t.app.now());
+    assert_eq!(other.take_events(now).await.unwrap().queued, 1);
+    assert_eq!(other.claim(now, 10).await.unwrap(), 1);
+    let id = p.actions().await[0].id;
+    p.t.app.cancel_scheduled_action(&p.t.caller, id).await.unwrap();
+    (p, other)
+}
+
+#[tokio::test]
+async fn a_message_that_was_sent_although_it_was_taken_back_is_not_sent_again() {
+    let (p, other) = taken_back_under_way().await;
+    other.run_until_idle().await.unwrap();
+    assert_eq!(p.sent().len(), 1);
+    assert_eq!(status(&p).await, ActionStatus::Cancelled);
+    let id = p.actions().await[0].id;
+    p.t.advance(CALL_BUDGET.num_seconds());
+    let refused = p.t.app.retry_scheduled_action(&p.t.caller, id).await.unwrap_err();
+    assert_eq!(refused.code(), "CONFLICT");
+}
+
+#[tokio::test]
+async fn an_attempt_that_left_no_row_may_have_sent_the_message() {
+    let (p, dead) = taken_back_under_way().await;
+    drop(dead);
+    let action = p.actions().await.remove(0);
+    assert_eq!((action.status, action.retry_count), (ActionStatus::Cancelled, 1));
+    p.t.advance(3600);
+    let again = p.t.app.retry_scheduled_action(&p.t.caller, action.id).await.unwrap();
+    assert_eq!(again.expires_at, Some(action.created_at + CALL_BUDGET));
+    p.t.app.cancel_scheduled_action(&p.t.caller, action.id).await.unwrap();
+    p.t.advance(22 * 3600);
+    let refused = p.t.app.retry_scheduled_action(&p.t.caller, action.id).await.unwrap_err();
+    assert_eq!(refused.code(), "CONFLICT");
+    assert!(p.line.requests().is_empty());
+}
+
+#[tokio::test]
+async fn what_may_be_done_twice_is_tried_again_however_old_it_is() {
+    let p = Place::new().await;
+    p.on_forms("switch_rich_menu", serde_json::json!({"richMenuId": "menu"})).await;
+    p.line.fail_next(1, Fault::CutAfter);
+    p.form_sent(1).await;
+    let id = p.actions().await[0].id;
+    p.t.app.cancel_scheduled_action(&p.t.caller, id).await.unwrap();
+    p.t.advance(48 * 3600);
+    let again = p.t.app.retry_scheduled_action(&p.t.caller, id).await.unwrap();
+    assert_eq!(again.expires_at, Some(p.t.app.now() + CALL_BUDGET));
 }

@@ -330,6 +330,7 @@ async fn what_may_not_be_seen_reads_as_what_is_not_there() {
     let (mine, _, foreign) = three(&store).await;
     let scope = Scope::ProjectsOf(mine.member.user_id);
     let hidden = trigger::find(store.read(), scope, foreign.trigger.id).await.unwrap_err();
-    let missing = trigger::find(store.read(), scope, Default::default()).await.unwrap_err();
+    let missing =
+        trigger::find(store.read(), scope, uuid::Uuid::now_v7().into()).await.unwrap_err();
     assert_eq!(format!("{hidden:?}"), format!("{missing:?}"));
 }

@@ -144,8 +144,8 @@ pub struct ScheduledActionMutation;
 impl ScheduledActionMutation {
     /// Takes a scheduled action back that waits or is being done, and answers it as it is then. Needs
     /// the maintainer or owner role in the project. An attempt under way is not stopped, but what
-    /// comes of it changes nothing. The copies of a call that went to several backends are work of
-    /// their own and stay. `CONFLICT` when it has ended.
+    /// comes of it changes nothing. The copies of a call that went to several backends are taken back
+    /// with it, as far as they have not ended. `CONFLICT` when it has ended, and its copies too.
     async fn cancel_scheduled_action(
         &self,
         ctx: &Context<'_>,
@@ -159,9 +159,10 @@ impl ScheduledActionMutation {
     /// Makes a scheduled action that ended as failed, expired or cancelled due again, with a fresh
     /// budget, and answers it as it is then. Needs the maintainer or owner role in the project. Its
     /// id stays the same: backends see the same `webhook-id`, and a LINE message has the same retry
-    /// key, so that within 24 hours of its first attempt nobody gets it twice; later somebody may.
-    /// `CONFLICT` in any other state, and when its rule, workflow, LINE OA, application or backend
-    /// was deleted since.
+    /// key. A call of a backend gets `retry.max_age`, all other work at most 23 hours; a message that
+    /// an earlier attempt may have sent is tried until 23 hours after that, since the LINE platform
+    /// remembers a key for 24. `CONFLICT` in any other state, when those 23 hours are over, and when
+    /// its rule, workflow, LINE OA, application or backend was deleted since.
     async fn retry_scheduled_action(
         &self,
         ctx: &Context<'_>,
