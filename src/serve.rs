@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::app::{App, Parts};
+use crate::app::{App, Parts, SKEW_MAX};
 use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::domain::cron::Zone;
@@ -28,6 +28,8 @@ use crate::{api, monitor, outbox};
 /// How much of a backend's answer is read.
 const RESPONSE_MAX: usize = 64 * 1024;
 const LISTEN_PAUSE: Duration = Duration::from_secs(1);
+/// How often a process that does not execute looks around.
+const WATCH_EVERY: Duration = Duration::from_secs(30);
 
 /// Opens the database that `config` names. SQLite is brought up to date; PostgreSQL too, in turn
 /// with other processes that start.
@@ -116,6 +118,9 @@ impl Server {
             tasks.spawn(driver::run(executor, stop.clone()));
             tasks.spawn(hear(app.clone(), stop.clone()));
             tasks.spawn(outbox::run(app.clone(), stop.clone()));
+        } else {
+            // An executor does this itself.
+            tasks.spawn(watch(app.clone(), stop.clone()));
         }
         let grace = app.config.shutdown.grace;
         Ok(Self { http_addr, metrics_addr, stop, grace, tasks })
@@ -168,6 +173,26 @@ async fn hear(app: Arc<App>, stop: CancellationToken) {
             }
         }
         let _ = tokio::time::timeout(LISTEN_PAUSE, stop.cancelled()).await;
+    }
+}
+
+/// What a process that does not execute does at the start and then regularly: it says when its clock
+/// differs from the database's, since heartbeats and schedules that it stores would be too old or
+/// too new for everybody else, and drops the series of what others have deleted.
+async fn watch(app: Arc<App>, stop: CancellationToken) {
+    while !stop.is_cancelled() {
+        match app.measure_skew().await {
+            Ok(skew) if skew.abs() > SKEW_MAX => tracing::error!(
+                skew_ms = skew.num_milliseconds(),
+                "this machine's clock and the database's differ by more than 5 s; this process is not ready until they agree"
+            ),
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%error, "the database's clock could not be asked"),
+        }
+        if let Err(error) = app.forget_deleted().await {
+            tracing::debug!(%error, "it is not known which applications were deleted");
+        }
+        let _ = tokio::time::timeout(WATCH_EVERY, stop.cancelled()).await;
     }
 }
 

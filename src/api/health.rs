@@ -10,10 +10,11 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::json;
 
-use crate::app::App;
+use crate::app::{App, SKEW_MAX};
 
 /// `GET /healthz`: 200 while the process answers at all; asks nobody. `GET /readyz`: 200 if the
-/// database answers and its schema is as new as the program, else 503.
+/// database answers, its schema is as new as the program, and its clock and this process's agree,
+/// else 503. Of clocks it says so: heartbeats and due times would be stored wrong.
 pub fn router(app: Arc<App>) -> Router {
     Router::new().route("/healthz", get(alive)).route("/readyz", get(ready)).with_state(app)
 }
@@ -23,8 +24,23 @@ async fn alive() -> Response {
 }
 
 async fn ready(State(app): State<Arc<App>>) -> Response {
-    match app.ready().await {
-        Ok(()) => answer(StatusCode::OK, "ok"),
+    let skew = match app.ready().await {
+        Ok(()) => app.measure_skew().await,
+        Err(error) => Err(error),
+    };
+    match skew {
+        Ok(skew) if skew.abs() <= SKEW_MAX => answer(StatusCode::OK, "ok"),
+        Ok(skew) => {
+            let reason = format!(
+                "this process's clock is {} ms ahead of the database's; at most {} ms either way \
+                 are right",
+                skew.num_milliseconds(),
+                SKEW_MAX.num_milliseconds()
+            );
+            let body = json!({ "status": "unavailable", "reason": reason });
+            (StatusCode::SERVICE_UNAVAILABLE, [(CACHE_CONTROL, "no-store")], Json(body))
+                .into_response()
+        }
         Err(error) => {
             tracing::warn!(?error, "not ready");
             answer(StatusCode::SERVICE_UNAVAILABLE, "unavailable")

@@ -104,12 +104,13 @@ impl App {
         let tx = self.store.begin().await?;
         let before = self.held_application(&tx, &caller.actor, id, Hold::Delete).await?;
         let contents = application::contents(&*tx, &[id]).await?;
-        application::delete(&*tx, id).await?;
+        application::delete(&tx, id).await?;
         let mut deleted = own_change("application.delete", Some(&before), None, &before)?;
         if let Some(before) = &mut deleted.before {
             before["contents"] = json!(contents);
         }
         tx.commit(caller, self.now(), &[deleted]).await?;
+        self.metrics.remove_app(id);
         Ok(before)
     }
 

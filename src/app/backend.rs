@@ -99,11 +99,15 @@ impl App {
         let now = self.now();
         let tx = self.store.begin().await?;
         let scope = caller.actor.scope();
-        let before = application::backend_held(&tx, scope, id).await?;
-        let application = application::find(&*tx, scope, before.application_id).await?;
+        let (found, _) = application::backend(&*tx, scope, id).await?;
+        let application = application::find(&*tx, scope, found.application_id).await?;
         self.may_keep_backends(&*tx, &caller.actor, &application).await?;
+        // Work before the backend, as whoever finishes it; and once more, for what a pass that
+        // read of the backend has queued meanwhile.
         delivery::cancel_of_backend(&*tx, id, "backend_deleted", now).await?;
+        let before = application::backend_held(&tx, scope, id).await?;
         application::delete_backend(&*tx, id).await?;
+        delivery::cancel_of_backend(&*tx, id, "backend_deleted", now).await?;
         let before_json = self.backend_json(&before, now)?;
         let change = backend_change("backend.delete", &application, id, (Some(before_json), None));
         tx.commit(caller, now, &[change]).await?;
@@ -164,12 +168,13 @@ impl App {
         let (before, stored) = before.unzip();
         let backend = registered(before.as_ref(), id, &caller.actor, &new, now);
         let sealed = self.seal(backend.id, stored.as_ref(), new.secrets)?;
-        application::upsert_backend(&*tx, &backend, &sealed.stored).await?;
         let timeout = self.heartbeat_timeout();
         let awakes = before.as_ref().is_none_or(|before| !before.is_active(now, timeout));
         if awakes {
+            // Work before the backend, as whoever finishes it.
             delivery::wake_backend(&*tx, id, backend.id, now).await?;
         }
+        application::upsert_backend(&*tx, &backend, &sealed.stored).await?;
         let before_json =
             before.as_ref().map(|before| self.backend_json(before, now)).transpose()?;
         let mut after_json = self.backend_json(&backend, now)?;

@@ -1,7 +1,18 @@
 //! Whether this process can serve.
 
+use chrono::Duration;
+
 use super::App;
+use crate::domain::access::Scope;
+use crate::domain::id::ApplicationId;
 use crate::error::{Error, Result};
+use crate::store::{application, executor};
+
+/// How many applications are asked for at once.
+const IDS_AT_ONCE: usize = 500;
+
+/// A process whose clock differs more from the database's is not ready, and executes nothing.
+pub const SKEW_MAX: Duration = Duration::seconds(5);
 
 impl App {
     /// Fails unless the database answers and its schema is as new as this program.
@@ -11,5 +22,35 @@ impl App {
             0 => Ok(()),
             n => Err(Error::internal(format!("{n} changes of the schema are not applied"))),
         }
+    }
+
+    /// Drops the series of applications that another process has deleted.
+    pub async fn forget_deleted(&self) -> Result<()> {
+        let named: Vec<ApplicationId> = self
+            .metrics
+            .apps()
+            .iter()
+            .filter_map(|app| app.parse().ok().map(ApplicationId))
+            .collect();
+        for named in named.chunks(IDS_AT_ONCE) {
+            let there = application::find_all(self.store.read(), Scope::Everything, named).await?;
+            for gone in named.iter().filter(|id| there.iter().all(|app| app.id != **id)) {
+                self.metrics.remove_app(gone);
+            }
+        }
+        Ok(())
+    }
+
+    /// How far this process's clock is ahead of the database's; on SQLite, which has none of its
+    /// own, not at all. Sets the gauge of it.
+    pub async fn measure_skew(&self) -> Result<Duration> {
+        let before = self.now();
+        let Some(database) = executor::database_now(&self.store).await? else {
+            return Ok(Duration::zero());
+        };
+        let after = self.now();
+        let skew = before + (after - before) / 2 - database;
+        self.metrics.set_clock_skew(skew);
+        Ok(skew)
     }
 }

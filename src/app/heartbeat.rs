@@ -45,7 +45,6 @@ impl App {
         if there.is_empty() {
             return Err(deactivated(&backends));
         }
-        application::touch_backends(&*tx, &there, now).await?;
         let timeout = self.heartbeat_timeout();
         let mut changes = Vec::new();
         for backend in backends.iter_mut().filter(|b| b.deactivated_at.is_none()) {
@@ -59,6 +58,8 @@ impl App {
                 changes.push(backend_change("backend.activate", &application, backend.id, states));
             }
         }
+        // After the work, as whoever finishes it.
+        application::touch_backends(&*tx, &there, now).await?;
         if changes.is_empty() {
             tx.commit_unaudited().await?;
         } else {

@@ -67,6 +67,7 @@ pub use backend::{BACKENDS_MAX, RegisterBackend, Registration};
 pub use bootstrap::Bootstrap;
 pub use catalog::{Catalog, CatalogAction, CatalogSource, catalog};
 pub use event::{EVENTS_MAX, EventWords, NewEvent, ReceivedEvents, RefusedEvents};
+pub use health::SKEW_MAX;
 pub use heartbeat::HeartbeatOf;
 pub use history::{AuditFilter, DeliveryFilter, ExecutorStatus, OccurrenceFilter};
 pub use line_oa::{CreateLineOa, LineCredentials, UpdateLineOa};

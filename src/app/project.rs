@@ -111,10 +111,9 @@ impl App {
         let applications = application::hold_all_of(&tx, id).await?;
         let ids: Vec<ApplicationId> = applications.iter().map(|found| found.id).collect();
         let contents = application::contents(&*tx, &ids).await?;
+        // Work before LINE OAs, as whoever finishes it.
+        people::delete_work_of_project(&*tx, id).await?;
         let line_oas = line::hold_all_of(&tx, id).await?;
-        for id in ids {
-            application::delete(&*tx, id).await?;
-        }
         people::delete_project(&*tx, id).await?;
         let mut deleted = project_change("project.delete", id, Some(&before), None)?;
         if let Some(before) = &mut deleted.before {
@@ -123,6 +122,9 @@ impl App {
             before["lineOas"] = json!(line_oas);
         }
         tx.commit(caller, self.now(), &[deleted]).await?;
+        for application in applications {
+            self.metrics.remove_app(application.id);
+        }
         Ok(before)
     }
 

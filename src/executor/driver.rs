@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 use super::Executor;
 use super::attempt::Done;
 use super::finishers::finishers;
-use super::status::SKEW_MAX;
+use crate::app::SKEW_MAX;
 use crate::error::{Error, Result};
 use crate::store::executor::{NextDue, next_due};
 
@@ -231,7 +231,7 @@ impl Driver {
 
     async fn chores(&mut self, now: DateTime<Utc>) -> Result<()> {
         if self.chores.skew.is_due(now) {
-            self.skew = self.executor.measure_skew().await?;
+            self.skew = self.executor.app.measure_skew().await?;
             if self.skew.abs() > SKEW_MAX {
                 tracing::error!(
                     skew_ms = self.skew.num_milliseconds(),

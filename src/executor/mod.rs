@@ -242,7 +242,7 @@ impl Executor {
 
 /// What a lease should have left when an attempt has run out of time: to write down its outcome,
 /// and since the executor that takes over may read a clock that is ahead of this one's, each by
-/// [`SKEW_MAX`](status::SKEW_MAX) from the database's.
+/// [`SKEW_MAX`](crate::app::SKEW_MAX) from the database's.
 const TO_WRITE: Span = Span::from_secs(10);
 
 /// How long after its claim an attempt may still start: it must end within the lease, with time

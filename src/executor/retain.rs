@@ -3,12 +3,15 @@
 //! Each table is walked in the order of its key, which is the order of creation, and only as far
 //! as rows can be old enough: a sweep costs what there is to delete, not what there is.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Duration, Utc};
 use uuid::Uuid;
 
 use super::Executor;
 use crate::error::Result;
 use crate::store::retention::{self, Kept, Logs, Table};
+
+/// How long it is known of an executor that it was there.
+const EXECUTORS_KEPT: Duration = Duration::days(7);
 
 /// What a sweep deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,6 +30,10 @@ pub struct RetainReport {
     pub logs: u64,
     /// Rows of the audit log.
     pub audits: u64,
+    /// What rate control remembers of deleted rules.
+    pub rule_states: u64,
+    /// Executors that were last here a week ago.
+    pub executors: u64,
 }
 
 impl Executor {
@@ -46,6 +53,8 @@ impl Executor {
             held_back: self.sweep_logs(Logs::HeldBack, held_back).await?,
             logs: self.sweep_logs(Logs::Others, log).await?,
             audits: self.sweep(Table::Audit, Kept::since(audit)).await?,
+            rule_states: self.sweep_rule_states(now).await?,
+            executors: self.sweep_executors(now).await?,
         })
     }
 
@@ -62,6 +71,27 @@ impl Executor {
                 None => return Ok(deleted),
             }
         }
+    }
+
+    async fn sweep_rule_states(&self, now: DateTime<Utc>) -> Result<u64> {
+        let batch = u64::from(self.app.config.retention.batch);
+        let mut total = 0;
+        loop {
+            let tx = self.app.store.begin().await?;
+            let deleted = retention::delete_rule_states(&tx, now, batch).await?;
+            tx.commit_unaudited().await?;
+            total += deleted;
+            if deleted < batch {
+                return Ok(total);
+            }
+        }
+    }
+
+    async fn sweep_executors(&self, now: DateTime<Utc>) -> Result<u64> {
+        let tx = self.app.store.begin().await?;
+        let deleted = retention::delete_executors(&tx, now - EXECUTORS_KEPT).await?;
+        tx.commit_unaudited().await?;
+        Ok(deleted)
     }
 
     async fn sweep_logs(&self, kind: Logs, since: Option<DateTime<Utc>>) -> Result<u64> {

@@ -8,9 +8,6 @@ use crate::error::Result;
 use crate::store::executor;
 use crate::telemetry::RulesWaiting;
 
-/// A process whose clock differs more from the database's claims nothing.
-pub const SKEW_MAX: Duration = Duration::seconds(5);
-
 impl Executor {
     /// Writes the executor's row: it was here at `now`, or, with `stopped`, it ended then.
     pub async fn report(&self, now: DateTime<Utc>, skew: Duration, stopped: bool) -> Result<()> {
@@ -38,6 +35,7 @@ impl Executor {
         let waiting = executor::queue_depth(db).await?;
         let waiting = waiting.into_iter().map(|(app, n)| (app, u64::try_from(n).unwrap_or(0)));
         self.app.metrics.set_waiting(waiting);
+        self.app.forget_deleted().await?;
         self.observe_rules().await
     }
 
@@ -58,18 +56,6 @@ impl Executor {
         }
         self.app.metrics.set_rules_waiting(&waiting);
         Ok(())
-    }
-
-    /// How far this process's clock is ahead of the database's.
-    pub async fn measure_skew(&self) -> Result<Duration> {
-        let before = self.clock().now();
-        let Some(database) = executor::database_now(&self.app.store).await? else {
-            return Ok(Duration::zero());
-        };
-        let after = self.clock().now();
-        let skew = before + (after - before) / 2 - database;
-        self.app.metrics.set_clock_skew(skew);
-        Ok(skew)
     }
 }
 

@@ -82,12 +82,14 @@ pub struct OutsideIdentity {
 }
 
 /// Checks tokens of one outside issuer.
-pub struct OidcVerifier {
+pub struct OidcVerifier(Arc<Issuer>);
+
+struct Issuer {
     settings: OidcSettings,
     fetch: Box<Fetch>,
     keys: RwLock<Arc<Keys>>,
     /// When a fetch was last begun. Held while fetching: one fetch at a time.
-    begun: Mutex<Option<DateTime<Utc>>>,
+    begun: Arc<Mutex<Option<DateTime<Utc>>>>,
 }
 
 #[derive(Default)]
@@ -111,19 +113,29 @@ impl OidcVerifier {
         Answer: Future<Output = Result<Vec<u8>, FetchError>> + Send + 'static,
     {
         let fetch = Box::new(move |url| -> BoxFuture<'static, _> { Box::pin(fetch(url)) });
-        Self { settings, fetch, keys: RwLock::default(), begun: Mutex::default() }
+        Self(Arc::new(Issuer { settings, fetch, keys: RwLock::default(), begun: Arc::default() }))
     }
 
     /// Who the token's bearer is, if the token was signed by the issuer with RS256, ES256 or
     /// EdDSA, for our audience, and `now` lies within its time (30 s of leeway).
     ///
-    /// May wait for the issuer's keys. Safe to cancel.
+    /// May wait for the issuer's keys. Safe to cancel: a fetch that was begun goes on.
     ///
     /// # Errors
     /// [`TokenRefusal`]; `Unavailable` if the keys can't be had, and then the same token may
     /// be accepted later.
     pub async fn verify(
         &self,
+        token: &str,
+        now: DateTime<Utc>,
+    ) -> Result<OutsideIdentity, TokenRefusal> {
+        self.0.verify(token, now).await
+    }
+}
+
+impl Issuer {
+    async fn verify(
+        self: &Arc<Self>,
         token: &str,
         now: DateTime<Utc>,
     ) -> Result<OutsideIdentity, TokenRefusal> {
@@ -138,7 +150,7 @@ impl OidcVerifier {
     }
 
     async fn key(
-        &self,
+        self: &Arc<Self>,
         id: Option<&str>,
         algorithm: Algorithm,
         now: DateTime<Utc>,
@@ -162,22 +174,33 @@ impl OidcVerifier {
 
     /// Fresh keys if they can be had; otherwise those that are there. Who waited here while
     /// someone else fetched takes what was fetched: it is younger than the gap.
-    async fn refresh(&self, now: DateTime<Utc>) -> Arc<Keys> {
-        let mut begun = self.begun.lock().await;
-        let current = self.current();
+    async fn refresh(self: &Arc<Self>, now: DateTime<Utc>) -> Arc<Keys> {
+        let mut begun = Arc::clone(&self.begun).lock_owned().await;
         if begun.is_some_and(|begun| (now - begun).abs() < MIN_GAP) {
-            return current;
+            return self.current();
         }
         *begun = Some(now);
+        // On a task of its own: a caller who goes away must not leave others without keys until
+        // the gap has passed.
+        let issuer = Arc::clone(self);
+        let fetching = tokio::spawn(async move {
+            issuer.replace_keys(now).await;
+            drop(begun);
+        });
+        if let Err(error) = fetching.await {
+            tracing::error!(%error, "fetching an issuer's keys ended early");
+        }
+        self.current()
+    }
+
+    async fn replace_keys(&self, now: DateTime<Utc>) {
         match self.fetch_keys().await {
             Ok(keys) => {
                 let fresh = Arc::new(Keys { keys, fetched_at: Some(now) });
-                *self.keys.write().unwrap_or_else(PoisonError::into_inner) = fresh.clone();
-                fresh
+                *self.keys.write().unwrap_or_else(PoisonError::into_inner) = fresh;
             }
             Err(error) => {
                 tracing::warn!(issuer = %self.settings.issuer, %error, "issuer's keys not fetched");
-                current
             }
         }
     }
@@ -301,7 +324,7 @@ fn texts(value: &Value) -> Vec<String> {
 
 impl fmt::Debug for OidcVerifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OidcVerifier").field("settings", &self.settings).finish_non_exhaustive()
+        f.debug_struct("OidcVerifier").field("settings", &self.0.settings).finish_non_exhaustive()
     }
 }
 

@@ -117,6 +117,26 @@ async fn verify_claims(claims: Value) -> Result<OutsideIdentity, TokenRefusal> {
 }
 
 #[tokio::test]
+async fn a_caller_who_hangs_up_while_keys_are_fetched_leaves_them_to_the_others() {
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let waits = gate.clone();
+    let verifier = OidcVerifier::new(settings(), move |_| {
+        let gate = waits.clone();
+        async move {
+            gate.acquire().await?.forget();
+            Ok(json!({ "keys": [ed_published("a")] }).to_string().into_bytes())
+        }
+    });
+    let unknown = ed_token("unknown");
+    {
+        let mut gone = std::pin::pin!(verifier.verify(&unknown, noon()));
+        assert!(futures::poll!(gone.as_mut()).is_pending());
+    }
+    gate.add_permits(1);
+    assert!(verifier.verify(&ed_token("a"), noon()).await.is_ok());
+}
+
+#[tokio::test]
 async fn tokens_of_the_three_algorithms_are_accepted_with_one_fetch() {
     let all = [
         (rsa(), Algorithm::RS256, "r"),

@@ -238,16 +238,23 @@ pub async fn wake_backend(
     Ok(())
 }
 
-/// Deletes all work of these applications.
+/// Deletes all work of these applications: deliveries of their occurrences, calls, and whatever is
+/// part of one of their workflows.
 pub(super) async fn delete_of_applications(
     db: &impl ConnectionTrait,
     applications: &[Uuid],
 ) -> Result<()> {
-    use scheduled_action::{Column, Entity};
-    if applications.is_empty() {
-        return Ok(());
-    }
-    let of_them = Column::ApplicationId.is_in(applications.iter().copied());
-    Entity::delete_many().filter(of_them).exec(db).await?;
+    let ids = dialect::ids(applications.iter().copied());
+    dialect::DELETE_APPLICATION_WORK.run(db, vec![ids]).await?;
+    Ok(())
+}
+
+/// Deletes open work of these applications, whatever of them is still there.
+pub(super) async fn delete_open_of_applications(
+    db: &impl ConnectionTrait,
+    applications: &[Uuid],
+) -> Result<()> {
+    let ids = dialect::ids(applications.iter().copied());
+    dialect::DELETE_OPEN_APPLICATION_WORK.run(db, vec![ids]).await?;
     Ok(())
 }

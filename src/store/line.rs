@@ -12,8 +12,7 @@ use sea_orm::{
 };
 
 use super::entity::{
-    audience, line_oa, line_user, rule_user_state, scheduled_action, scheduled_trigger_execution,
-    trigger_rule,
+    audience, line_oa, line_user, rule_user_state, scheduled_trigger_execution, trigger_rule,
 };
 use super::paging::{By, page};
 use super::{Hold, Tx, dialect, scope};
@@ -283,11 +282,8 @@ pub async fn delete(db: &impl ConnectionTrait, id: LineOaId) -> Result<()> {
     Ok(())
 }
 
-/// Deletes all LINE OAs of a project, their queued work included.
+/// Deletes all LINE OAs of a project. Its queued work is deleted elsewhere.
 pub(super) async fn delete_of_project(db: &impl ConnectionTrait, project: ProjectId) -> Result<()> {
-    use scheduled_action::{Column, Entity};
-    let work = || Entity::delete_many().filter(Column::OrganizationId.eq(project.0));
-    work().exec(db).await?;
     let accounts: Vec<uuid::Uuid> = line_oa::Entity::find()
         .select_only()
         .column(line_oa::Column::Id)
@@ -299,6 +295,5 @@ pub(super) async fn delete_of_project(db: &impl ConnectionTrait, project: Projec
     for id in accounts {
         delete(db, id.into()).await?;
     }
-    work().exec(db).await?;
     Ok(())
 }

@@ -44,7 +44,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use chrono::{DateTime, Utc};
-use sea_orm::sea_query::LockType;
+use sea_orm::sea_query::{Expr, LockType};
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, QuerySelect, Select,
     SqliteTransactionMode, TransactionOptions, TransactionTrait,
@@ -159,6 +159,28 @@ pub fn planned_statements(engine: Engine) -> [(&'static str, &'static str); 7] {
     ]
 }
 
+/// The statements that end or delete work of something that is deleted, by name, for the tests that
+/// look at their plans.
+#[doc(hidden)]
+pub fn removal_statements(engine: Engine) -> [(&'static str, &'static str); 7] {
+    use dialect::{CANCEL_BACKEND_ACTIONS, CANCEL_LINE_ACTIONS, CANCEL_WORKFLOW_ACTIONS};
+    use dialect::{DELETE_APPLICATION_WORK, DELETE_OPEN_APPLICATION_WORK};
+    use dialect::{DELETE_OPEN_PROJECT_WORK, DELETE_PROJECT_WORK};
+    let text = |sql: &dialect::Sql| match engine {
+        Engine::Sqlite => sql.sqlite,
+        Engine::Postgres => sql.postgres,
+    };
+    [
+        ("cancel_backend", text(&CANCEL_BACKEND_ACTIONS)),
+        ("cancel_line", text(&CANCEL_LINE_ACTIONS)),
+        ("cancel_workflow", text(&CANCEL_WORKFLOW_ACTIONS)),
+        ("delete_applications", text(&DELETE_APPLICATION_WORK)),
+        ("delete_open_applications", text(&DELETE_OPEN_APPLICATION_WORK)),
+        ("delete_project", text(&DELETE_PROJECT_WORK)),
+        ("delete_open_project", text(&DELETE_OPEN_PROJECT_WORK)),
+    ]
+}
+
 /// A transaction that may write.
 pub struct Tx {
     inner: DatabaseTransaction,
@@ -190,6 +212,15 @@ impl Tx {
             (Engine::Postgres, Hold::Change) => select.lock(LockType::NoKeyUpdate),
             (Engine::Postgres, Hold::Delete) => select.lock(LockType::Update),
         }
+    }
+
+    /// Holds the rows of `select`, as [`Self::holding`] does, and reads none of them.
+    async fn hold_all<E: EntityTrait>(&self, select: Select<E>, hold: Hold) -> Result<()> {
+        if self.engine == Engine::Postgres {
+            let held = self.holding(select, hold).select_only().expr(Expr::cust("1"));
+            held.into_tuple::<i32>().all(&self.inner).await?;
+        }
+        Ok(())
     }
 
     /// Holds what has these names until the transaction ends, with `statement`. On SQLite the

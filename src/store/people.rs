@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::entity::{application, personal_access_token, project, project_member, user};
 use super::paging::{By, page};
-use super::{Hold, Tx, scope};
+use super::{Hold, Tx, dialect, scope};
 use crate::domain::access::{Role, Scope};
 use crate::domain::id::{PersonalAccessTokenId, ProjectId, ProjectMemberId, UserId};
 use crate::domain::page::{Direction, Page, PageRequest};
@@ -326,21 +326,34 @@ fn project_row(project: &Project) -> project::ActiveModel {
     .reset_all()
 }
 
+/// Deletes all work of a project: of its applications, rules and workflows.
+pub async fn delete_work_of_project(db: &impl ConnectionTrait, id: ProjectId) -> Result<()> {
+    let applications = applications_of(db, id).await?;
+    super::delivery::delete_of_applications(db, &applications).await?;
+    dialect::DELETE_PROJECT_WORK.run(db, vec![id.0.into()]).await?;
+    Ok(())
+}
+
 /// Deletes a project with everything in it, its LINE OAs and queued work included, as deleting each
 /// of its applications would.
 pub async fn delete_project(db: &impl ConnectionTrait, id: ProjectId) -> Result<()> {
-    let applications: Vec<Uuid> = application::Entity::find()
-        .select_only()
-        .column(application::Column::Id)
-        .filter(application::Column::ProjectId.eq(id.0))
-        .into_tuple()
-        .all(db)
-        .await?;
-    super::delivery::delete_of_applications(db, &applications).await?;
+    let applications = applications_of(db, id).await?;
+    delete_work_of_project(db, id).await?;
     super::workflow::delete_of_applications(db, &applications).await?;
     super::line::delete_of_project(db, id).await?;
     project::Entity::delete_by_id(id.0).exec(db).await?;
-    super::delivery::delete_of_applications(db, &applications).await
+    // What was queued meanwhile by those who hold nothing of it.
+    super::delivery::delete_open_of_applications(db, &applications).await?;
+    dialect::DELETE_OPEN_PROJECT_WORK.run(db, vec![id.0.into()]).await?;
+    Ok(())
+}
+
+async fn applications_of(db: &impl ConnectionTrait, id: ProjectId) -> Result<Vec<Uuid>> {
+    let ids = application::Entity::find()
+        .select_only()
+        .column(application::Column::Id)
+        .filter(application::Column::ProjectId.eq(id.0));
+    Ok(ids.into_tuple().all(db).await?)
 }
 
 /// The project of that id in `scope`.

@@ -5,11 +5,11 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 
-use super::Tx;
 use super::entity::{
-    audit_log, event, scheduled_action, scheduled_trigger_execution, trigger_log,
-    trigger_occurrence,
+    audit_log, event, executor_instance, scheduled_action, scheduled_trigger_execution,
+    trigger_log, trigger_occurrence,
 };
+use super::{Tx, dialect};
 use crate::domain::delivery::ActionStatus;
 use crate::domain::trigger_log::LogStatus;
 use crate::error::Result;
@@ -190,4 +190,18 @@ pub async fn delete_logs(tx: &Tx, kind: Logs, since: DateTime<Utc>, limit: u64) 
         return Ok(0);
     }
     Ok(Entity::delete_many().filter(Column::Id.is_in(old)).exec(&**tx).await?.rows_affected)
+}
+
+/// Deletes up to `limit` rows of what rate control remembers of rules that were deleted at `now` or
+/// before. Answers how many.
+pub async fn delete_rule_states(tx: &Tx, now: DateTime<Utc>, limit: u64) -> Result<u64> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    dialect::DELETE_RULE_STATES.run(&**tx, vec![now.into(), limit.into()]).await
+}
+
+/// Deletes executors that were last here before `since`. Answers how many.
+pub async fn delete_executors(tx: &Tx, since: DateTime<Utc>) -> Result<u64> {
+    use executor_instance::{Column, Entity};
+    let old = Entity::delete_many().filter(Column::LastPassAt.lt(since));
+    Ok(old.exec(&**tx).await?.rows_affected)
 }

@@ -3,11 +3,10 @@
 use chrono::{DateTime, Utc};
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel, QueryFilter,
-    QuerySelect, QueryTrait,
 };
 use uuid::Uuid;
 
-use super::entity::{scheduled_action, workflow};
+use super::entity::workflow;
 use super::paging::{By, page};
 use super::{Hold, Tx, dialect, scope};
 use crate::domain::access::Scope;
@@ -74,23 +73,15 @@ pub async fn cancel_of_workflow(
     dialect::CANCEL_WORKFLOW_ACTIONS.run(db, values).await
 }
 
-/// Deletes the workflows of these applications, and all work that is part of one.
+/// Deletes the workflows of these applications. Their work is deleted elsewhere.
 pub(super) async fn delete_of_applications(
     db: &impl ConnectionTrait,
     applications: &[Uuid],
 ) -> Result<()> {
-    use scheduled_action::{Column, Entity};
-    if applications.is_empty() {
-        return Ok(());
-    }
-    let theirs = || workflow::Column::ApplicationId.is_in(applications.iter().copied());
-    let ids = workflow::Entity::find()
-        .select_only()
-        .column(workflow::Column::Id)
-        .filter(theirs())
-        .into_query();
-    Entity::delete_many().filter(Column::WorkflowId.in_subquery(ids)).exec(db).await?;
-    workflow::Entity::delete_many().filter(theirs()).exec(db).await?;
+    workflow::Entity::delete_many()
+        .filter(workflow::Column::ApplicationId.is_in(applications.iter().copied()))
+        .exec(db)
+        .await?;
     Ok(())
 }
 

@@ -191,6 +191,12 @@ impl Metrics {
         }
     }
 
+    /// The applications that have series.
+    pub fn apps(&self) -> Vec<String> {
+        let apps = self.0.apps.lock().unwrap_or_else(PoisonError::into_inner);
+        apps.iter().cloned().collect()
+    }
+
     /// All metrics as text, to be served as [`CONTENT_TYPE`].
     pub fn encode(&self) -> String {
         let mut text = String::new();

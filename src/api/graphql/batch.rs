@@ -170,9 +170,11 @@ mod tests {
 
     use super::*;
 
+    type Asked = Arc<Mutex<Vec<Vec<u32>>>>;
+
     /// Doubles numbers up to 9,999, and writes down what it was asked for. Fails once if told so.
     struct Doubler {
-        asked: Arc<Mutex<Vec<Vec<u32>>>>,
+        asked: Asked,
         gate: Semaphore,
         fails: Mutex<bool>,
     }
@@ -190,8 +192,8 @@ mod tests {
         }
     }
 
-    fn doubler(keeps: bool, gate: usize) -> (Arc<Batches<Doubler>>, Arc<Mutex<Vec<Vec<u32>>>>) {
-        let asked = Arc::<Mutex<Vec<Vec<u32>>>>::default();
+    fn doubler(keeps: bool, gate: usize) -> (Arc<Batches<Doubler>>, Asked) {
+        let asked = Asked::default();
         let gate = Semaphore::new(gate);
         let doubler = Doubler { asked: Arc::clone(&asked), gate, fails: Mutex::new(false) };
         (Arc::new(Batches::new(doubler, keeps)), asked)

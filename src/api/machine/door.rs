@@ -1,9 +1,10 @@
 //! What stands before every handler: who calls, and what the body says.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::extract::{ConnectInfo, FromRequest, FromRequestParts, Request};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
@@ -28,7 +29,10 @@ impl FromRequestParts<Arc<App>> for Authenticated {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
         let header = parts.headers.get(AUTHORIZATION).map(|value| value.to_str().unwrap_or(""));
-        let actor = app.authenticate(header).await?;
+        let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip());
+        // Behind a proxy the peer is the proxy, and says nothing about the client.
+        let client = peer.filter(|_| app.config.public_url.is_none());
+        let actor = app.authenticate_from(header, client).await?;
         Ok(Self(Caller { actor, request_id: request_id(&parts.extensions) }))
     }
 }

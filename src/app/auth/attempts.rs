@@ -41,6 +41,11 @@ impl Subject {
         Self("machine", Sha256::digest(username.as_bytes()).into())
     }
 
+    /// Whatever machine users an address tries.
+    pub(super) fn machines_of(client: IpAddr) -> Self {
+        Self("machines of", Self::client(client).1)
+    }
+
     /// An address. Of IPv6 the first 64 bits: the rest is the client's own to choose.
     pub(super) fn client(address: IpAddr) -> Self {
         let octets = match address.to_canonical() {

@@ -5,6 +5,7 @@
 //! stored hash was found right, or wrong. That can't become untrue: another stored hash is another
 //! key. It is remembered as a hash with a key that lives as long as the process.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use base64::Engine;
@@ -55,11 +56,15 @@ impl KnownPairs {
 }
 
 impl App {
-    pub(super) async fn authenticate_basic(&self, credentials: &str) -> Result<Actor> {
+    pub(super) async fn authenticate_basic(
+        &self,
+        credentials: &str,
+        client: Option<IpAddr>,
+    ) -> Result<Actor> {
         let (username, password) = decode(credentials).ok_or_else(invalid)?;
         let known = application::machine_by_username(self.store.read(), &username).await?;
         let stored = known.as_ref().and_then(|known| known.credentials.password_hash.clone());
-        let holds = self.is_password(&username, password, stored).await?;
+        let holds = self.is_password((&username, client), password, stored).await?;
         match known {
             Some(known) if holds => Ok(machine(known)),
             _ => Err(invalid()),
@@ -71,13 +76,13 @@ impl App {
     /// and limits tell nobody who exists.
     async fn is_password(
         &self,
-        username: &str,
+        (username, client): (&str, Option<IpAddr>),
         password: SecretString,
         stored: Option<String>,
     ) -> Result<bool> {
         let known = &self.auth.known_pairs;
         let key = known.key(username, &password, stored.as_deref().unwrap_or_default());
-        let trying = self.try_password(username, password, stored);
+        let trying = self.try_password((username, client), password, stored);
         known.pairs.try_get_with(key, trying).await.map_err(|error| match &*error {
             Error::RateLimited { reason } => Error::RateLimited { reason },
             Error::Busy => Error::Busy,
@@ -87,10 +92,14 @@ impl App {
 
     async fn try_password(
         &self,
-        username: &str,
+        (username, client): (&str, Option<IpAddr>),
         password: SecretString,
         stored: Option<String>,
     ) -> Result<bool> {
+        // Names cost nothing. Many backends may share an address, each with a password of its own.
+        if let Some(client) = client {
+            self.auth.attempts.take_of_many(Subject::machines_of(client), self.now()).await?;
+        }
         self.auth.attempts.take(Subject::machine(username), self.now()).await?;
         self.auth.hashing.verify(password, stored).await
     }

@@ -12,6 +12,8 @@ mod sign_in;
 #[cfg(test)]
 mod tests;
 
+use std::net::IpAddr;
+
 use chrono::{DateTime, Duration, SubsecRound, Utc};
 
 use super::App;
@@ -79,11 +81,25 @@ impl App {
     /// tried for a machine user within a minute. `BUSY` when the outside issuer's keys can't
     /// be had.
     pub async fn authenticate(&self, authorization: Option<&str>) -> Result<Actor> {
+        self.authenticate_from(authorization, None).await
+    }
+
+    /// As [`Self::authenticate`], of a `client` whose network address is known.
+    ///
+    /// # Errors
+    /// As there. `RATE_LIMITED` also when more than ten times
+    /// `auth.sign_in_attempts_per_minute` passwords of machine users that were not checked before
+    /// came from the address within a minute, whatever the names.
+    pub async fn authenticate_from(
+        &self,
+        authorization: Option<&str>,
+        client: Option<IpAddr>,
+    ) -> Result<Actor> {
         let header = authorization.ok_or_else(missing)?.trim();
         let (scheme, credentials) = header.split_once(' ').ok_or_else(invalid)?;
         let credentials = credentials.trim_start();
         if scheme.eq_ignore_ascii_case("Basic") {
-            return self.authenticate_basic(credentials).await;
+            return self.authenticate_basic(credentials, client).await;
         }
         if !scheme.eq_ignore_ascii_case("Bearer") || credentials.is_empty() {
             return Err(invalid());

@@ -286,6 +286,22 @@ async fn a_sign_in_never_tells_what_was_wrong() {
 }
 
 #[tokio::test]
+async fn invented_names_of_machine_users_are_limited_by_the_address_they_come_from() {
+    let app = TestApp::with(&[("PFY_AUTH_SIGN_IN_ATTEMPTS_PER_MINUTE", "1")]).await;
+    let try_in = async |name: &str, client: &str| {
+        let header = basic(name, "wrong");
+        let client = Some(client.parse().unwrap());
+        app.authenticate_from(Some(&header), client).await.unwrap_err().code()
+    };
+    for number in 0..10 {
+        assert_eq!(try_in(&format!("m{number}"), "192.0.2.1").await, "UNAUTHENTICATED");
+    }
+    assert_eq!(try_in("m10", "192.0.2.1").await, "RATE_LIMITED");
+    assert_eq!(try_in("m11", "192.0.2.2").await, "UNAUTHENTICATED", "other addresses go on");
+    assert_eq!(try_in("m0", "192.0.2.1").await, "UNAUTHENTICATED", "what is known costs nothing");
+}
+
+#[tokio::test]
 async fn attempts_are_limited_by_account_and_by_address_and_come_back_with_the_minute() {
     let app = TestApp::with(&[("PFY_AUTH_SIGN_IN_ATTEMPTS_PER_MINUTE", "2")]).await;
     app.person("ada@example.com", false).await;

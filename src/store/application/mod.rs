@@ -6,8 +6,9 @@ mod tenant;
 
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel, PaginatorTrait,
-    QueryFilter, QueryOrder,
+    QueryFilter, QueryOrder, QuerySelect,
 };
+use uuid::Uuid;
 
 use super::entity::{self, application, backend_registration, trigger, workflow};
 use super::paging::{By, page};
@@ -62,12 +63,29 @@ fn row(application: &Application) -> application::ActiveModel {
 
 /// Deletes an application with all that belongs to it, its ledger and queued work included. The
 /// trigger log and the audit log keep their rows until their time is up.
-pub async fn delete(db: &impl ConnectionTrait, id: ApplicationId) -> Result<()> {
-    super::delivery::delete_of_applications(db, &[id.0]).await?;
-    super::workflow::delete_of_applications(db, &[id.0]).await?;
-    application::Entity::delete_by_id(id.0).exec(db).await?;
-    // What a pass that held the application meanwhile has queued.
-    super::delivery::delete_of_applications(db, &[id.0]).await
+pub async fn delete(tx: &Tx, id: ApplicationId) -> Result<()> {
+    hold_to_delete(tx, &[id]).await?;
+    super::delivery::delete_of_applications(&**tx, &[id.0]).await?;
+    super::workflow::delete_of_applications(&**tx, &[id.0]).await?;
+    application::Entity::delete_by_id(id.0).exec(&**tx).await?;
+    // What was queued meanwhile by those who hold neither triggers nor the application: for an
+    // occurrence that waited for a backend, or because of a rule.
+    super::delivery::delete_open_of_applications(&**tx, &[id.0]).await
+}
+
+/// Holds applications to be deleted, their triggers before them: a pass holds triggers when it
+/// writes occurrences, for which it has to wait until nobody deletes the application.
+async fn hold_to_delete(tx: &Tx, ids: &[ApplicationId]) -> Result<Vec<Application>> {
+    let ids = || ids.iter().map(|id| id.0);
+    let triggers = trigger::Entity::find()
+        .filter(trigger::Column::ApplicationId.is_in(ids()))
+        .order_by_asc(trigger::Column::Id);
+    tx.hold_all(triggers, Hold::Delete).await?;
+    let select = application::Entity::find()
+        .filter(application::Column::Id.is_in(ids()))
+        .order_by_asc(application::Column::Id);
+    let rows = tx.holding(select, Hold::Delete).all(&**tx).await?;
+    Ok(rows.into_iter().map(Into::into).collect())
 }
 
 /// The application of that id in `scope`.
@@ -83,26 +101,33 @@ pub async fn find(
     row.map(Into::into).ok_or(Error::NotFound { what: ApplicationId::WHAT })
 }
 
-/// The application of that id in `scope`, held.
+/// The application of that id in `scope`, held; to be deleted, with its triggers.
 pub async fn find_held(
     tx: &Tx,
     scope: Scope,
     id: ApplicationId,
     hold: Hold,
 ) -> Result<Application> {
+    if hold == Hold::Delete {
+        hold_to_delete(tx, &[find(&**tx, scope, id).await?.id]).await?;
+    }
     let select = application::Entity::find_by_id(id.0)
         .filter(scope::application(scope, application::Column::Id));
     let row = tx.holding(select, hold).one(&**tx).await?;
     row.map(Into::into).ok_or(Error::NotFound { what: ApplicationId::WHAT })
 }
 
-/// All applications of a project, held to be deleted.
+/// All applications of a project that is held, held to be deleted, with their triggers.
 pub async fn hold_all_of(tx: &Tx, project: ProjectId) -> Result<Vec<Application>> {
-    let select = application::Entity::find()
+    let ids: Vec<Uuid> = application::Entity::find()
+        .select_only()
+        .column(application::Column::Id)
         .filter(application::Column::ProjectId.eq(project.0))
-        .order_by_asc(application::Column::Id);
-    let rows = tx.holding(select, Hold::Delete).all(&**tx).await?;
-    Ok(rows.into_iter().map(Into::into).collect())
+        .into_tuple()
+        .all(&**tx)
+        .await?;
+    let ids: Vec<_> = ids.into_iter().map(ApplicationId).collect();
+    hold_to_delete(tx, &ids).await
 }
 
 /// How much belongs to applications.

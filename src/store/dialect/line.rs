@@ -65,39 +65,9 @@ pub(in crate::store) const REMOVE_MEMBERS: Sql = Sql {
         WHERE m.audience_id = $1 AND m.user_id = h.user_id",
 };
 
-/// Cancels open work of a LINE OA. `$1` LINE OA, `$2` reason, `$3` now.
-pub(in crate::store) const CANCEL_LINE_ACTIONS: Sql = Sql {
-    sqlite: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2, executed_at = $3,
-            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
-            lease_token = NULL, updated_at = $3
-        WHERE line_oa_id = $1 AND status IN ('pending', 'processing')",
-    postgres: "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
-            WHERE line_oa_id = $1 AND status IN ('pending', 'processing')
-            ORDER BY id FOR UPDATE)
-        UPDATE scheduled_action a SET status = 'cancelled', last_error = $2, executed_at = $3,
-            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
-            lease_token = NULL, updated_at = $3
-        FROM held h WHERE a.id = h.id AND a.status IN ('pending', 'processing')",
-};
-
 /// Deletes the events of a LINE OA that nobody is evaluating. `$1` LINE OA.
 pub(in crate::store) const DELETE_EVENTS: Sql = Sql {
     sqlite: "DELETE FROM event WHERE line_oa_id = $1",
     postgres: "DELETE FROM event WHERE id IN (
         SELECT id FROM event WHERE line_oa_id = $1 ORDER BY id FOR UPDATE SKIP LOCKED)",
-};
-
-/// Cancels open work of a workflow. `$1` workflow, `$2` reason, `$3` now.
-pub(in crate::store) const CANCEL_WORKFLOW_ACTIONS: Sql = Sql {
-    sqlite: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2, executed_at = $3,
-            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
-            lease_token = NULL, updated_at = $3
-        WHERE workflow_id = $1 AND status IN ('pending', 'processing')",
-    postgres: "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
-            WHERE workflow_id = $1 AND status IN ('pending', 'processing')
-            ORDER BY id FOR UPDATE)
-        UPDATE scheduled_action a SET status = 'cancelled', last_error = $2, executed_at = $3,
-            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
-            lease_token = NULL, updated_at = $3
-        FROM held h WHERE a.id = h.id AND a.status IN ('pending', 'processing')",
 };

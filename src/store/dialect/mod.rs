@@ -17,11 +17,13 @@
 
 mod line;
 mod queue;
+mod removal;
 mod rules;
 mod schedule;
 
 pub(super) use line::*;
 pub(super) use queue::*;
+pub(super) use removal::*;
 pub(super) use rules::*;
 pub(super) use schedule::*;
 

@@ -175,24 +175,6 @@ pub(in crate::store) const CANCEL_ACTION: Sql = Sql {
         WHERE id = $1 AND status IN ('pending', 'processing')",
 };
 
-/// Cancels open work of a backend. Answers the occurrences it was for. `$1` backend,
-/// `$2` reason, `$3` now.
-pub(in crate::store) const CANCEL_BACKEND_ACTIONS: Sql = Sql {
-    sqlite: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2, executed_at = $3,
-            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
-            lease_token = NULL, updated_at = $3
-        WHERE backend_id = $1 AND status IN ('pending', 'processing')
-        RETURNING trigger_occurrence_id AS id",
-    postgres: "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
-            WHERE backend_id = $1 AND status IN ('pending', 'processing')
-            ORDER BY id FOR UPDATE)
-        UPDATE scheduled_action a SET status = 'cancelled', last_error = $2, executed_at = $3,
-            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
-            lease_token = NULL, updated_at = $3
-        FROM held h WHERE a.id = h.id AND a.status IN ('pending', 'processing')
-        RETURNING a.trigger_occurrence_id AS id",
-};
-
 /// Makes what waits in a lane because it failed or was put off due; what waits for its time goes on
 /// waiting: nothing has happened to it yet, and so it has no `last_error`. `$1` lane, `$2` now.
 pub(in crate::store) const WAKE_LANE: Sql = Sql {

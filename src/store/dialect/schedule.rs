@@ -89,8 +89,10 @@ pub(in crate::store) const UPDATE_WAITING: Sql = Sql {
 pub(in crate::store) const WAKE_WAITING: Sql = Sql {
     sqlite: "UPDATE trigger_occurrence SET next_attempt_at = $2
         WHERE application_id = $1 AND next_attempt_at > $2",
-    postgres: "UPDATE trigger_occurrence SET next_attempt_at = $2
-        WHERE application_id = $1 AND next_attempt_at > $2",
+    postgres: "WITH held AS MATERIALIZED (SELECT id FROM trigger_occurrence
+            WHERE application_id = $1 AND next_attempt_at > $2 ORDER BY id FOR UPDATE)
+        UPDATE trigger_occurrence o SET next_attempt_at = $2
+        FROM held h WHERE o.id = h.id AND o.next_attempt_at > $2",
 };
 
 /// Counts ended deliveries into their occurrences, and ends those that have none left.

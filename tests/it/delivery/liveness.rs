@@ -53,3 +53,30 @@ async fn a_retry_for_a_backend_that_went_away_waits_without_an_attempt() {
     t.run().await;
     assert_eq!(t.receiver.received().len(), 2);
 }
+
+#[tokio::test]
+async fn an_executor_that_was_last_here_a_week_ago_is_forgotten() {
+    let t = TestApp::new().await;
+    let zero = chrono::Duration::zero();
+    t.executor.report(t.app.now(), zero, true).await.unwrap();
+    t.advance(7 * 86_400);
+    t.another_executor().await.report(t.app.now(), zero, false).await.unwrap();
+    assert_eq!(t.executor.retain(t.app.now()).await.unwrap().executors, 0);
+    t.advance(1);
+    assert_eq!(t.executor.retain(t.app.now()).await.unwrap().executors, 1);
+}
+
+#[tokio::test]
+async fn a_deleted_application_has_no_metrics_in_whichever_process() {
+    let t = TestApp::new().await;
+    let (id, elsewhere) = (t.application.id, trigger_manager::domain::id::ApplicationId::new());
+    t.app.metrics.queued(id, 1);
+    t.app.metrics.queued(elsewhere, 1);
+    t.executor.observe().await.unwrap();
+    let metrics = t.app.metrics.encode();
+    assert!(metrics.contains(&id.to_string()), "{metrics}");
+    assert!(!metrics.contains(&elsewhere.to_string()), "another process deleted it: {metrics}");
+    t.app.delete_application(&t.caller, id).await.unwrap();
+    let metrics = t.app.metrics.encode();
+    assert!(!metrics.contains(&id.to_string()), "{metrics}");
+}

@@ -233,3 +233,16 @@ async fn a_rule_whose_workflow_was_deleted_uses_up_no_right_to_fire() {
     p.form_sent(1).await;
     assert_eq!(p.actions().await.len(), 1);
 }
+
+#[tokio::test]
+async fn what_is_remembered_of_a_deleted_rule_goes_with_retention_and_of_others_stays() {
+    let p = Place::new().await;
+    let gone = p.save(TriggerRule { frequency: Frequency::Once, ..p.draft() }).await;
+    p.save(TriggerRule { frequency: Frequency::Once, ..p.draft() }).await;
+    p.form_sent(1).await;
+    let now = p.t.app.now();
+    assert_eq!(p.t.executor.retain(now).await.unwrap().rule_states, 0);
+    p.t.app.delete_trigger_rule(&p.t.caller, gone.id).await.unwrap();
+    assert_eq!(p.t.executor.retain(now).await.unwrap().rule_states, 1);
+    assert_eq!(p.t.executor.retain(now).await.unwrap().rule_states, 0);
+}

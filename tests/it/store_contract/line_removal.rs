@@ -78,7 +78,7 @@ async fn queue(world: &World, column: &str, (table, name): (&str, &str)) {
     tx.commit_unaudited().await.unwrap();
     let update = format!(
         "UPDATE scheduled_action SET execute_at = '2030-01-01T00:00:00+00:00', {column} = (SELECT id FROM {table} WHERE name = '{name}'),
-            application_id = NULL, trigger_occurrence_id = NULL, organization_id =
+            application_id = NULL, trigger_id = NULL, trigger_occurrence_id = NULL, organization_id =
             (SELECT organization_id FROM {table} WHERE name = '{name}')
         WHERE organization_id IS NULL"
     );
@@ -144,7 +144,7 @@ async fn a_deleted_workflow_leaves_its_ended_work_and_an_application_takes_all_a
     assert_eq!(number(&store, "SELECT count(*) FROM scheduled_action").await, 6);
     let contents = application::contents(store.read(), &[world.application.id]).await.unwrap();
     assert_eq!(contents.workflows, 1);
-    within!(store, |tx| application::delete(&*tx, world.application.id));
+    within!(store, |tx| application::delete(&tx, world.application.id));
     assert_eq!(number(&store, "SELECT count(*) FROM workflow").await, 0);
     let left = number(&store, "SELECT count(*) FROM scheduled_action").await;
     assert_eq!(left, 3, "the records of the workflow that was deleted before");

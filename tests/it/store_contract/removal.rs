@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use trigger_manager::domain::access::Role;
+use sea_orm::{ConnectionTrait, DbBackend, Statement};
+use trigger_manager::domain::access::{Role, Scope};
 use trigger_manager::domain::audit::{Caller, Change};
 use trigger_manager::domain::id::PersonalAccessTokenId;
 use trigger_manager::domain::people::PersonalAccessToken;
-use trigger_manager::store::{Store, application, executor, log, people, trigger};
+use trigger_manager::store::{Hold, Store, application, executor, log, people, trigger};
 
-use super::world::{World, at, member, number, patiently, race, user, within};
+use super::world::{World, at, member, number, on_postgres, patiently, race, user, within};
 use crate::harness::TestStore;
 
 const TABLES: [&str; 14] = [
@@ -94,12 +95,12 @@ async fn an_application_goes_with_all_that_is_its_own_and_nothing_else() {
     fill(&neighbour).await;
     let all = counts(&store).await;
     assert_eq!(all["scheduled_action"], 4);
-    within!(store, |tx| application::delete(&*tx, one.application.id));
+    within!(store, |tx| application::delete(&tx, one.application.id));
     assert_eq!(counts(&store).await, shrunk(&all, 2, 1), "records stay until their time is up");
     let of_others = "SELECT count(*) FROM scheduled_action WHERE application_id NOT IN \
         (SELECT id FROM application)";
     assert_eq!(number(&store, of_others).await, 0);
-    within!(store, |tx| application::delete(&*tx, one.application.id));
+    within!(store, |tx| application::delete(&tx, one.application.id));
 }
 
 #[tokio::test]
@@ -193,7 +194,7 @@ async fn an_application_that_is_deleted_while_passes_queue_work_leaves_no_orphan
                 let once = || async {
                     let tx = world.store.begin().await?;
                     if number == 7 {
-                        application::delete(&*tx, world.application.id).await?;
+                        application::delete(&tx, world.application.id).await?;
                         return tx.commit_unaudited().await;
                     }
                     let due = at(i64::try_from(number).unwrap());
@@ -217,4 +218,41 @@ async fn an_application_that_is_deleted_while_passes_queue_work_leaves_no_orphan
             (SELECT id FROM application)";
         assert_eq!(number(&store, orphans).await, 0, "round {round}");
     }
+}
+
+/// A pass holds a trigger, somebody deletes the application, and the pass goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pass_and_whoever_deletes_its_application_do_not_wait_for_each_other() {
+    let store = TestStore::new().await;
+    if !on_postgres(&store) {
+        return;
+    }
+    let world = World::new(&store).await;
+    let trigger = world.trigger("trigger", Some(at(0))).await;
+    let pass = store.begin().await.unwrap();
+    assert_eq!(executor::due_triggers(&*pass, at(1), 10).await.unwrap().len(), 1);
+    let deletes = store.begin().await.unwrap();
+    let asked = deletes.query_one_raw(Statement::from_string(
+        DbBackend::Postgres,
+        "SELECT pg_backend_pid()::bigint AS n",
+    ));
+    let process: i64 = asked.await.unwrap().unwrap().try_get("", "n").unwrap();
+    let id = world.application.id;
+    let deleting = tokio::spawn(async move {
+        application::find_held(&deletes, Scope::Everything, id, Hold::Delete).await?;
+        application::delete(&deletes, id).await?;
+        deletes.commit_unaudited().await
+    });
+    let waits = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE pid = {process} AND wait_event_type = 'Lock'"
+    );
+    while number(&store, &waits).await == 0 {
+        tokio::task::yield_now().await;
+    }
+    let occurrence = world.new_occurrence(&trigger, at(0));
+    let written = executor::insert_occurrences(&*pass, &[occurrence]).await.unwrap();
+    assert_eq!(written.len(), 1);
+    pass.commit_unaudited().await.unwrap();
+    deleting.await.unwrap().unwrap();
+    assert_eq!(number(&store, "SELECT count(*) FROM trigger_occurrence").await, 0);
 }

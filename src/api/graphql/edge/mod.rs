@@ -94,7 +94,10 @@ impl Service {
         let caller = match &presented {
             None => None,
             Some(header) => Some(Caller {
-                actor: self.app.authenticate(Some(header.expose_secret())).await?,
+                actor: self
+                    .app
+                    .authenticate_from(Some(header.expose_secret()), origin.address)
+                    .await?,
                 request_id: origin.request_id.clone(),
             }),
         };
