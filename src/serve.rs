@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use ipnet::IpNet;
@@ -13,9 +13,9 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::app::{App, Parts, SKEW_MAX};
+use crate::app::{App, Parts, SKEW_MAX, has_secret_key};
 use crate::clock::SystemClock;
-use crate::config::Config;
+use crate::config::{Config, SecretKeySource};
 use crate::domain::cron::Zone;
 use crate::egress::{AddressPolicy, Egress, EgressConfig, Outgoing, Sent};
 use crate::executor::{Executor, driver};
@@ -48,13 +48,23 @@ pub async fn open_store(config: &Config) -> Result<Store> {
 
 /// Makes the application of a process.
 pub async fn open(config: Config) -> Result<Arc<App>> {
-    let key = SecretKey::resolve(&config.secret_key_source()).context("secret_key")?;
+    let source = config.secret_key_source();
+    let resolve = || SecretKey::resolve(&source).context("secret_key");
+    let is_to_be_made = matches!(&source, SecretKeySource::File(path) if !path.exists());
+    let key = if is_to_be_made { None } else { Some(resolve()?) };
     let zone = config
         .cron
         .zone(Config::machine_time_zone().as_deref())
         .context("the server's time zone; set cron.time_zone")?;
     let egress = egress(&config, config.callbacks.allowed_networks.clone())?;
     let store = open_store(&config).await?;
+    if is_to_be_made && has_secret_key(&store).await? {
+        bail!(
+            "secret_key: its file is missing, and this database was set up with a key; restore \
+             the file secret.key beside the database, or set secret_key"
+        );
+    }
+    let key = key.map_or_else(resolve, Ok)?;
     let clock = Arc::new(SystemClock);
     let app = App::new(Parts { store, clock, config, zone, egress, key })?;
     Ok(Arc::new(app))
@@ -207,9 +217,13 @@ pub async fn check(config: &Config) -> Result<()> {
         ip if ip.is_unspecified() => std::net::Ipv6Addr::LOCALHOST.into(),
         ip => ip,
     };
+    ensure!(
+        address.port() != 0,
+        "cron.metrics_port is 0: the process took any free port; give it one of its own to ask it"
+    );
     let url = format!("http://{}/healthz", SocketAddr::new(host, address.port()));
     let status = probe(config, &url, host).await?;
-    anyhow::ensure!(status == 200, "{url} answers {status}, not 200");
+    ensure!(status == 200, "{url} answers {status}, not 200");
     println!("{url} answers 200");
     Ok(())
 }

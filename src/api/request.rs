@@ -63,7 +63,7 @@ pub(super) async fn observe(
     let mut response = match answered.instrument(span.clone()).await {
         Ok(Ok(response)) => response,
         Ok(Err(_)) => {
-            let detail = "the request took too long and was given up; try again";
+            let detail = "the request took too long and was given up; what it had changed by then stays changed: look before you repeat it";
             failed(route, StatusCode::SERVICE_UNAVAILABLE, detail, &id)
         }
         // The panic's own message is in the log already.

@@ -18,7 +18,7 @@ use crate::domain::people::{PersonalAccessToken, User};
 use crate::error::{Error, Result};
 use crate::secrets::{TokenKind, generate_token, hash_token, token_prefix};
 use crate::store::rule::RuleWindow;
-use crate::store::{people, rule, setting, trigger};
+use crate::store::{Store, people, rule, setting, trigger};
 
 const ZONE: &str = "server.time_zone";
 const KEY_CHECK: &str = "secret_key.check";
@@ -32,6 +32,11 @@ pub struct Bootstrap {
     /// The administrator's token if it was made here, to be shown once: it can't be read again.
     /// None when the configuration gave it.
     pub token: Option<SecretString>,
+}
+
+/// Whether a secret key was ever used with the database. Its schema must be up to date.
+pub async fn has_secret_key(store: &Store) -> Result<bool> {
+    Ok(setting::get(store.read(), KEY_CHECK).await?.is_some())
 }
 
 impl App {

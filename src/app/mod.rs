@@ -64,7 +64,7 @@ pub use application::{CreateApplication, UpdateApplication};
 pub use audience::{CreateAudience, MEMBERS_MAX, UpdateAudience};
 pub use auth::SignedIn;
 pub use backend::{BACKENDS_MAX, RegisterBackend, Registration};
-pub use bootstrap::Bootstrap;
+pub use bootstrap::{Bootstrap, has_secret_key};
 pub use catalog::{Catalog, CatalogAction, CatalogSource, catalog};
 pub use event::{EVENTS_MAX, EventWords, NewEvent, ReceivedEvents, RefusedEvents};
 pub use health::SKEW_MAX;

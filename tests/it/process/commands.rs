@@ -59,6 +59,10 @@ async fn check_tells_by_its_exit_code_whether_the_server_is_healthy() {
     let mut check = Process::start(&place, &["check"], &settings);
     assert!(!check.ended().await.success(), "{}", check.output());
     assert!(check.output().contains("does not answer"), "{}", check.output());
+    let executor = [("PFY_RUN_MODE", "executor"), ("PFY_CRON_METRICS_PORT", "0")];
+    let mut check = Process::start(&place, &["check"], &executor);
+    assert!(!check.ended().await.success());
+    assert!(check.output().contains("cron.metrics_port is 0"), "{}", check.output());
 }
 
 #[tokio::test]

@@ -1,6 +1,9 @@
 //! Starts that must not happen.
 
+use trigger_manager::store::Engine;
+
 use super::{Place, Process};
+use crate::harness::engine;
 
 /// What a start says that must fail.
 async fn refusal(place: &Place, settings: &[(&str, &str)]) -> String {
@@ -56,6 +59,26 @@ async fn another_key_or_zone_than_the_databases_is_refused_with_a_sentence() {
     let mut moved = Process::start(&place, &[], &[("PFY_CRON_TIME_ZONE", "Asia/Tokyo")]);
     moved.api().await;
     moved.stop().await;
+}
+
+#[tokio::test]
+async fn a_key_that_is_lost_is_not_replaced_by_another_one() {
+    let place = Place::new().await;
+    let own = [("PFY_SECRET_KEY", "")];
+    // On PostgreSQL there is no place for a file, so the key must be given.
+    if engine() == Engine::Postgres {
+        let output = refusal(&place, &own).await;
+        assert!(output.contains("secret_key"), "{output}");
+        return;
+    }
+    let mut first = Process::start(&place, &[], &own);
+    first.api().await;
+    first.stop().await;
+    let file = place.folder.join("secret.key");
+    std::fs::remove_file(&file).unwrap();
+    let output = refusal(&place, &own).await;
+    assert!(output.contains("was set up with a key; restore the file"), "{output}");
+    assert!(!file.exists());
 }
 
 #[tokio::test]
