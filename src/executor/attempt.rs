@@ -7,12 +7,12 @@ use chrono::{DateTime, Duration, Utc};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
-use super::{Executor, whole};
 use super::effect::Effect;
 use super::job::{Job, Place};
 use super::lanes::{Held, Work};
 use super::target::{Callback, Target, is_fresh};
 use super::verdict::{self, Attempted};
+use super::{Executor, whole};
 use crate::app::span;
 use crate::domain::line::LineCall;
 use crate::domain::scheduled_action::ScheduledAction;

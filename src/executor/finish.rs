@@ -122,9 +122,9 @@ fn attempt_key(done: &Done) -> AttemptKey {
 
 /// Those attempts of `done` that the log holds.
 async fn logged(tx: &Tx, done: &[Done]) -> Result<HashSet<AttemptKey>> {
-    let attempts = done.iter().filter_map(|done| {
-        Some((done.claimed.action.id, done.attempt.as_ref()?.number))
-    });
+    let attempts = done
+        .iter()
+        .filter_map(|done| Some((done.claimed.action.id, done.attempt.as_ref()?.number)));
     delivery::logged(&**tx, &attempts.collect::<Vec<_>>()).await
 }
 

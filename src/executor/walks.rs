@@ -132,7 +132,10 @@ mod tests {
         for _ in 0..100 {
             match walks.begin(cycle) {
                 Step::Users(_) => walks.failed(cycle, &Error::internal("no")),
-                Step::LeaveOut => (left_out, ()) = (left_out + 1, walks.went(cycle, Step::LeaveOut)),
+                Step::LeaveOut => {
+                    left_out += 1;
+                    walks.went(cycle, Step::LeaveOut);
+                }
                 Step::GiveUp => break,
             }
         }

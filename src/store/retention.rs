@@ -7,11 +7,11 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 
-use super::{Hold, Tx};
 use super::entity::{
     audit_log, event, scheduled_action, scheduled_trigger_execution, trigger_log,
     trigger_occurrence,
 };
+use super::{Hold, Tx};
 use crate::domain::delivery::ActionStatus;
 use crate::domain::trigger_log::LogStatus;
 use crate::error::Result;

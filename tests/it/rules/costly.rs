@@ -175,3 +175,31 @@ async fn a_cycle_none_of_whose_users_can_be_handled_has_failed_and_says_so() {
     assert!(cycle.error_message.is_some());
     assert_eq!(cycle.completed_at, Some(p.t.app.now()));
 }
+
+#[tokio::test]
+async fn users_whose_evaluation_costs_much_are_walked_in_several_steps_and_each_once() {
+    let p = Place::new().await;
+    let audience = p.audience(20).await;
+    let rule = hourly(&p, audience.id).await;
+    let condition = "user.attributes.tags.all(t, size(user.attributes.tags) > 0)";
+    let mut config = rule.source_config.clone();
+    config["condition"] = condition.into();
+    p.save(TriggerRule { source_config: config, ..rule }).await;
+    let tags: Vec<_> = (0..400).map(|tag| format!("tag-{tag:06}")).collect();
+    for number in 0..20 {
+        let (whom, attributes) = (user(number), json!({ "tags": tags }));
+        let set = p.t.app.set_line_user_attributes(&p.t.caller, (p.line_oa.id, &whom), attributes);
+        set.await.unwrap();
+    }
+    p.t.advance(3600);
+    let now = p.t.app.now();
+    p.t.executor.begin_cycles(now).await.unwrap();
+    assert!(p.t.executor.walk_cycle(now).await.unwrap());
+    let cycle = p.cycles().await.remove(0);
+    assert_eq!(cycle.status, CycleStatus::Processing);
+    assert!((2..20).contains(&cycle.processed_users), "{}", cycle.processed_users);
+    p.t.run().await;
+    let cycle = p.cycles().await.remove(0);
+    assert_eq!((cycle.status, cycle.processed_users), (CycleStatus::Completed, 20));
+    assert_eq!(p.sent().len(), 20);
+}

@@ -46,8 +46,7 @@ async fn of_many_attempts_the_newest_are_read_of_each_delivery() {
     assert_eq!(read(&[many], many).await, (101..=1100).collect::<Vec<_>>());
     assert_eq!(read(&[many, few], many).await, (601..=1100).collect::<Vec<_>>());
     assert_eq!(read(&[many, few], few).await, [1, 2, 3]);
-    let crowd: Vec<_> =
-        (0..18).map(|_| ScheduledActionId::new()).chain([many, few]).collect();
+    let crowd: Vec<_> = (0..18).map(|_| ScheduledActionId::new()).chain([many, few]).collect();
     assert_eq!(read(&crowd, many).await, (1001..=1100).collect::<Vec<_>>());
     assert_eq!(read(&crowd, few).await, [1, 2, 3]);
     let asked = [(many, 1), (many, 1100), (few, 4), (few, 3)];
