@@ -177,7 +177,7 @@ pub struct RetentionConfig {
     /// Rows of the audit log.
     #[serde(serialize_with = "show::forever")]
     pub audit: Option<Duration>,
-    /// Rows that one statement deletes, at most; 1 to 100 000.
+    /// Rows that one statement deletes, at most; 1 to 10 000.
     pub batch: u32,
 }
 
@@ -194,7 +194,7 @@ impl RetentionConfig {
             held_back: keep("retention.held_back")?,
             log: keep("retention.log")?,
             audit: keep("retention.audit")?,
-            batch: r.number("retention.batch", 1..=100_000)?,
+            batch: r.number("retention.batch", 1..=10_000)?,
         })
     }
 }

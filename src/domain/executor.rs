@@ -17,11 +17,12 @@ pub struct ExecutorInstance {
     pub version: String,
     /// When it started.
     pub started_at: DateTime<Utc>,
-    /// When it last evaluated schedules.
+    /// When it last evaluated what was due of schedules; at first when it started. A pass that failed
+    /// does not count.
     pub last_pass_at: DateTime<Utc>,
-    /// How many attempts were under way then.
+    /// How many attempts were under way when it told this.
     pub in_flight: i32,
-    /// How far its clock was ahead of the database's then, in milliseconds.
+    /// How far its clock was ahead of the database's, in milliseconds.
     pub clock_skew_ms: i32,
     /// When it ended in good order.
     pub stopped_at: Option<DateTime<Utc>>,

@@ -51,6 +51,13 @@ pub struct Evaluation {
     pub next_fire_at: Option<DateTime<Utc>>,
 }
 
+impl Evaluation {
+    /// How many due times it came to.
+    pub fn due_times(&self) -> usize {
+        self.fire.len() + self.skipped.iter().map(|run| run.count).sum::<usize>()
+    }
+}
+
 /// Evaluates `trigger` up to `now`. With a clock that was set back, `now` before the window's
 /// start, nothing is due and the window stays.
 pub fn evaluate(
@@ -74,13 +81,15 @@ pub fn evaluate_from(
         Some(last) if due.len() == COUNTED_MAX => *last,
         _ => now.max(since),
     };
-    let (fire, skipped) = sort_out(&due, catch_up, now, limits);
     let next_fire_at = schedule.next(zone, evaluated_at);
+    let is_part = next_fire_at.is_some_and(|next| next <= now);
+    let (fire, skipped) = sort_out((&due, is_part), catch_up, now, limits);
     Evaluation { fire, skipped, evaluated_at, next_fire_at }
 }
 
+/// Of a part of a window, whose other due times are later, no missed one is the last.
 fn sort_out(
-    due: &[DateTime<Utc>],
+    (due, is_part): (&[DateTime<Utc>], bool),
     catch_up: CatchUp,
     now: DateTime<Utc>,
     limits: &Limits,
@@ -89,6 +98,7 @@ fn sort_out(
     let missed = recent.partition_point(|at| *at < now - limits.on_time);
     let left_out = match catch_up {
         CatchUp::All => 0,
+        CatchUp::Last if is_part => missed,
         CatchUp::Last => missed.min(recent.len().saturating_sub(1)),
         CatchUp::None => missed,
     };
@@ -229,6 +239,20 @@ mod tests {
         assert_eq!(evaluation.evaluated_at, at(100_000));
         assert_eq!(evaluation.next_fire_at, Some(at(100_001)));
         assert_eq!(evaluation.skipped[0].count, COUNTED_MAX);
+    }
+
+    #[test]
+    fn of_a_very_long_window_one_due_time_is_the_last() {
+        let limits = Limits { catch_up_window: Duration::days(30), ..LIMITS };
+        let schedule = Schedule::parse("* * * * * *").unwrap();
+        let (mut since, now, mut fired) = (at(0), at(250_000), Vec::new());
+        while since < now {
+            let window = (since, CatchUp::Last);
+            let part = evaluate_from(window, (&schedule, &Zone::utc()), now, &limits);
+            fired.extend(part.fire.iter().copied());
+            since = part.evaluated_at;
+        }
+        assert_eq!(fired, (249_940..=250_000).map(at).take(60).collect::<Vec<_>>());
     }
 
     proptest! {

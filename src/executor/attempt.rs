@@ -3,20 +3,21 @@
 use std::time::Duration as Span;
 
 use bytes::Bytes;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Duration, Utc};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
-use super::Executor;
 use super::effect::Effect;
 use super::job::{Job, Place};
 use super::lanes::{Held, Work};
 use super::target::{Callback, Target, is_fresh};
 use super::verdict::{self, Attempted};
+use super::{Executor, whole};
 use crate::app::span;
 use crate::domain::line::LineCall;
 use crate::domain::scheduled_action::ScheduledAction;
 use crate::egress::{Outgoing, sign};
+use crate::error::Error;
 use crate::line::{ChannelAccess, Outcome};
 use crate::store::executor::{Claimed, Finished};
 
@@ -54,14 +55,27 @@ impl Executor {
             true => target.target,
             false => self.target(action, job.place(), target, began).await,
         };
-        let (attempt, finished, effect) =
-            match self.without_attempt(&claimed, &target, start_before) {
+        let ended = async {
+            Ok(match self.without_attempt(&claimed, &target, start_before) {
                 Some(finished) => (None, finished, None),
                 None => self.attempt(&claimed, &job, &target, began).await,
-            };
+            })
+        };
+        let (attempt, finished, effect) =
+            whole(ended).await.unwrap_or_else(|error| self.broken_off(&claimed, &error));
         let answered = attempt.as_ref().map(|attempt| attempt.answered);
         self.lanes.done(action.lane, action.group(), answered);
         Done { claimed, finished, attempt, effect, began, at: self.clock().now() }
+    }
+
+    /// What is recorded of an attempt that panicked.
+    fn broken_off(&self, claimed: &Claimed, error: &Error) -> Ended {
+        tracing::error!(action = %claimed.action.id, %error, "an attempt broke off");
+        let number = claimed.action.retry_count.saturating_add(1);
+        let reason = "the attempt broke off; whether it was done is not known".to_owned();
+        let attempted = Attempted { answered: false, ..unsent(number, "broken_off", reason) };
+        let finished = self.verdict(claimed, &attempted);
+        (Some(attempted), finished, None)
     }
 
     /// Where the work leads now: what was held for a while may have another address by now.
@@ -72,7 +86,8 @@ impl Executor {
         held: Held,
         now: DateTime<Utc>,
     ) -> Target {
-        if place == Place::Here || is_fresh(held.known_at, now) {
+        let is_known = !matches!(held.target, Target::Unread) && is_fresh(held.known_at, now);
+        if place == Place::Here || is_known {
             return held.target;
         }
         match self.targets.fresh(&self.app, place, now).await {
@@ -106,6 +121,9 @@ impl Executor {
         }
         if start_before <= now {
             return Some(verdict::given_back(claimed));
+        }
+        if let Target::Unread = target {
+            return Some(verdict::given_back_for(claimed, now + Duration::seconds(1)));
         }
         let (reason, not_before) = match target {
             Target::Inactive => ("the backend is inactive; it is called when it is back", now),

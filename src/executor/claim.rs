@@ -25,7 +25,7 @@ impl Executor {
         let claimed = executor::claim(&self.app.store, claim).await?;
         self.turn(&claimed);
         let count = claimed.len();
-        self.hold(claimed, now).await?;
+        self.hold(claimed, now).await;
         Ok(count)
     }
 
@@ -38,21 +38,29 @@ impl Executor {
         *self.cursor.lock().unwrap_or_else(PoisonError::into_inner) = next;
     }
 
-    /// Puts claimed work into the lanes.
-    pub(super) async fn hold(&self, claimed: Vec<Claimed>, now: DateTime<Utc>) -> Result<()> {
+    /// Puts claimed work into the lanes. It is under lease already: where it leads is read again when
+    /// it is performed if that can't be read now.
+    pub(super) async fn hold(&self, claimed: Vec<Claimed>, now: DateTime<Utc>) {
         if claimed.is_empty() {
-            return Ok(());
+            return;
         }
         let jobs: Vec<_> = claimed.iter().map(|held| Job::of(&held.action)).collect();
         let places: HashSet<_> = jobs.iter().map(Job::place).collect();
-        let targets = self.targets.load(&self.app, &places, now).await?;
+        let targets = self.targets.load(&self.app, &places, now).await.inspect_err(|error| {
+            tracing::warn!(
+                error = error as &dyn std::error::Error,
+                "where claimed work leads can't be read now"
+            );
+        });
         let start_before = now + self.start_within();
         let work = claimed.into_iter().zip(jobs).map(|(claimed, job)| {
-            let target = targets.get(&job.place()).cloned().unwrap_or(Target::Gone);
+            let target = match &targets {
+                Ok(targets) => targets.get(&job.place()).cloned().unwrap_or(Target::Gone),
+                Err(_) => Target::unread(job.place()),
+            };
             let target = Held { target, known_at: now };
             Work { claimed, job, target, start_before }
         });
         self.lanes.push(work);
-        Ok(())
     }
 }

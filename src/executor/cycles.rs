@@ -14,7 +14,9 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::firing::{By, Candidate, Fate, SubjectState};
-use super::{BATCH, Executor};
+use super::meeting::{BATCH_COST_MAX, take_turns};
+use super::walks::Step;
+use super::{BATCH, Executor, whole};
 use crate::domain::access::Scope;
 use crate::domain::cycle::{Cycle, CycleStatus};
 use crate::domain::event::{Event, EventOrigin, EventStatus};
@@ -31,8 +33,8 @@ use crate::store::{Tx, audience, cycle, line, rule};
 
 /// The source type of time-based rules.
 const SCHEDULE: &str = "schedule";
-/// How many users are handled in one transaction.
-const WALK: u64 = 1_000;
+/// A transaction begins no further cycles once it has looked at so many due times.
+const DUE_TIMES_PER_TRANSACTION: usize = window::COUNTED_MAX;
 
 impl Executor {
     /// Begins the cycles of rules that are due at `now`. Of missed due times only the latest is
@@ -46,7 +48,8 @@ impl Executor {
         }
         let ids: Vec<_> = due.iter().map(|rule| rule.id).collect();
         let walking = cycle::walking(&*tx, &ids).await?;
-        let (mut windows, mut skipped, mut begun) = (Vec::new(), Vec::new(), 0);
+        let (mut windows, mut skipped) = (Vec::new(), Vec::new());
+        let (mut begun, mut looked_at) = (0, 0);
         for rule in &due {
             let since = rule.evaluated_at.unwrap_or(now);
             let compiled = CompiledRule::stored(rule);
@@ -60,6 +63,7 @@ impl Executor {
             let limits = self.app.window_limits();
             let zone = timetable.zone.as_ref().unwrap_or(&self.app.zone);
             let met = window::evaluate_from(window, (&timetable.schedule, zone), now, &limits);
+            looked_at += met.due_times();
             let still = walking.contains(&rule.id);
             let (fire, left_out) = if still { (vec![], met.fire) } else { (met.fire, vec![]) };
             skipped.extend(left_out.iter().map(|at| Left::still_walking(rule, *at)));
@@ -73,6 +77,9 @@ impl Executor {
                 evaluated_at: met.evaluated_at,
                 next_fire_at: met.next_fire_at,
             });
+            if looked_at >= DUE_TIMES_PER_TRANSACTION {
+                break;
+            }
         }
         move_windows(&*tx, &windows).await?;
         let logs: Vec<_> = skipped.iter().map(|left| left.log(now)).collect();
@@ -81,73 +88,119 @@ impl Executor {
         for _ in 0..begun {
             self.app.metrics.cycle(CycleStatus::Processing.as_str());
         }
-        Ok(due.len())
+        Ok(windows.len())
     }
 
-    /// Handles the next users of the oldest cycle that nobody else is walking. Answers whether
-    /// there was one.
+    /// Handles the next users of the cycle whose turn it is among those that nobody else is walking;
+    /// each has its turn, by age. Answers whether there was one.
+    ///
+    /// After each failure in a row a cycle's step is half as large; a user who can't be handled alone
+    /// is logged as failed, and the walk goes on behind. A cycle where that does not help has failed.
     pub async fn walk_cycle(&self, now: DateTime<Utc>) -> Result<bool> {
         let tx = self.app.store.begin().await?;
-        let Some(mut cycle) = cycle::next(&*tx).await? else { return Ok(false) };
-        let now = self.since(now);
-        let rules = rule::find_all(&*tx, Scope::Everything, &[cycle.trigger_rule_id]).await?;
+        let next = cycle::next(&*tx, self.walks.after()).await?;
+        let Some(mut cycle) = next else { return Ok(false) };
+        let (id, now) = (cycle.id, self.since(now));
+        let step = self.walks.begin(id);
+        let walked = match whole(self.walk_on(&tx, &mut cycle, step, now)).await {
+            Ok(fates) => tx.commit_unaudited().await.map(|()| fates),
+            Err(error) => {
+                // Waited for, so that its next turn finds it free.
+                let _ = tx.rollback().await;
+                Err(error)
+            }
+        };
+        match walked {
+            Ok(fates) => {
+                self.walks.went(id, step);
+                self.count_walk(&cycle, &fates);
+                Ok(true)
+            }
+            Err(error) => {
+                self.walks.failed(id, &error);
+                Err(error)
+            }
+        }
+    }
+
+    async fn walk_on(
+        &self,
+        tx: &Tx,
+        cycle: &mut Cycle,
+        step: Step,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<Fate>> {
+        let rules = rule::find_all(&**tx, Scope::Everything, &[cycle.trigger_rule_id]).await?;
         let rule = rules.into_iter().next();
         let rule = rule.filter(|rule| rule.enabled && rule.deleted_date.is_none());
         let mut fates = Vec::new();
-        match rule {
-            None => {
+        match (rule, step) {
+            (None, _) => {
                 cycle.status = CycleStatus::Cancelled;
                 cycle.error_message = Some("the rule was disabled or deleted".to_owned());
             }
-            Some(rule) => fates = self.walk(&tx, &rule, &mut cycle, now).await?,
+            (_, Step::GiveUp) => {
+                tracing::error!(cycle = %cycle.id, "a cycle can't be walked to its end, and is recorded as failed");
+                cycle.status = CycleStatus::Failed;
+                cycle.error_message =
+                    Some("its users could not be handled; the server's log says why".to_owned());
+            }
+            (Some(rule), step) => fates = self.walk(tx, &rule, (cycle, step), now).await?,
         }
         if cycle.status != CycleStatus::Processing {
             cycle.completed_at = Some(now);
         }
-        cycle::update(&*tx, &cycle).await?;
-        tx.commit_unaudited().await?;
-        self.count_walk(&cycle, &fates);
-        Ok(true)
+        cycle::update(&**tx, cycle).await?;
+        Ok(fates)
     }
 
     async fn walk(
         &self,
         tx: &Tx,
         rule: &TriggerRule,
-        cycle: &mut Cycle,
+        (cycle, step): (&mut Cycle, Step),
         now: DateTime<Utc>,
     ) -> Result<Vec<Fate>> {
-        let compiled = Arc::new(CompiledRule::stored(rule));
+        let limit = if let Step::Users(limit) = step { limit } else { 1 };
         let cursor = cycle.cursor.as_deref();
-        let members = audience::members_after(&**tx, cycle.audience_id, cursor, WALK).await?;
-        let Some(last) = members.last() else {
+        let members = audience::members_after(&**tx, cycle.audience_id, cursor, limit).await?;
+        if members.is_empty() {
             cycle.status = CycleStatus::Completed;
             return Ok(Vec::new());
-        };
-        let last = last.clone();
+        }
         let wanted: BTreeSet<_> =
             members.iter().map(|user| (cycle.line_oa_id, user.clone())).collect();
         let wanted: Vec<_> = wanted.into_iter().collect();
         let users = line::users_by_ids(&**tx, &wanted).await?;
         let users: HashMap<_, _> = users.into_iter().map(|u| (u.user_id.clone(), u)).collect();
-        let done = (members.len() as u64) < WALK;
-        let tick = self.tick(cycle)?;
-        let candidates: Vec<_> = members
-            .into_iter()
-            .map(|member| {
-                let event = due_event(cycle, &member);
-                let user = users.get(&member);
-                let occasion = Occasion::new(&event, &tick, user, now, &self.app.zone);
-                let outcome = evaluate(&compiled, &occasion).outcome;
-                candidate(&compiled, cycle, member, outcome)
-            })
-            .collect();
+        let mut done = (members.len() as u64) < limit;
+        let (compiled, tick) = (Arc::new(CompiledRule::stored(rule)), self.tick(cycle)?);
+        let (mut candidates, mut spent) = (Vec::new(), 0);
+        for member in members {
+            if spent > BATCH_COST_MAX {
+                done = false;
+                break;
+            }
+            let (outcome, cost) = match step {
+                Step::Users(_) => {
+                    let event = due_event(cycle, &member);
+                    let user = users.get(&member);
+                    let occasion = Occasion::new(&event, &tick, user, now, &self.app.zone);
+                    let evaluated = evaluate(&compiled, &occasion);
+                    (evaluated.outcome, evaluated.cost)
+                }
+                _ => (left_out(cycle, &member), 0),
+            };
+            cycle.cursor = Some(member.clone());
+            candidates.push(candidate(&compiled, cycle, member, outcome));
+            spent += cost;
+            take_turns(cost).await;
+        }
         let fates = self.fire(tx, &candidates, now).await?;
         let failed = fates.iter().filter(|fate| **fate == Fate::Failed).count();
         cycle.processed_users += i32::try_from(fates.len()).unwrap_or(i32::MAX);
         cycle.failed_users += i32::try_from(failed).unwrap_or(i32::MAX);
         cycle.total_users = cycle.total_users.max(cycle.processed_users);
-        cycle.cursor = Some(last);
         if done {
             cycle.status = CycleStatus::Completed;
         }
@@ -196,6 +249,13 @@ async fn new_cycle(
         cursor: None,
         error_message: None,
     })
+}
+
+/// What is logged of a user who could not be handled alone either.
+fn left_out(cycle: &Cycle, user: &str) -> Outcome {
+    tracing::error!(cycle = %cycle.id, user, "a user of a cycle can't be handled, and is recorded as failed");
+    let message = "it could not be evaluated; the server's log says why".to_owned();
+    Outcome::Failed { reason: "not_evaluated", message }
 }
 
 fn timetable(rule: &CompiledRule) -> Option<&Timetable> {

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Executor;
 use super::attempt::Done;
+use super::beside::Beside;
 use super::finishers::finishers;
 use crate::app::SKEW_MAX;
 use crate::error::{Error, Result};
@@ -77,8 +77,14 @@ struct Driver {
     chores: Chores,
     done: mpsc::UnboundedSender<Done>,
     workers: TaskTracker,
-    /// Evaluates events and walks cycles, beside the rest: what is due must not wait for a batch.
-    rules: Option<JoinHandle<Result<()>>>,
+    /// Evaluates events: what is due must not wait for a batch of them.
+    events: Beside,
+    /// Begins cycles.
+    begun: Beside,
+    /// Walks cycles.
+    walked: Beside,
+    /// Counts what waits.
+    gauges: Beside,
     skew: chrono::Duration,
     /// What is due when, unless it has to be asked for.
     known: Option<NextDue>,
@@ -94,7 +100,10 @@ pub async fn run(executor: Arc<Executor>, stop: CancellationToken) {
     let mut driver = Driver {
         chores: Chores::new(&executor),
         workers: TaskTracker::new(),
-        rules: None,
+        events: Beside::new("events"),
+        begun: Beside::new("beginning cycles"),
+        walked: Beside::new("walking cycles"),
+        gauges: Beside::new("gauges"),
         skew: chrono::Duration::zero(),
         known: None,
         executor,
@@ -128,6 +137,16 @@ pub(super) async fn within_bounds<T>(step: impl Future<Output = Result<T>>) -> R
     tokio::time::timeout(STEP_MAX, step).await.unwrap_or_else(|_| {
         Err(Error::internal("the database did not answer for 30 s; its connection is given up"))
     })
+}
+
+impl Executor {
+    /// So much was done of events or cycles. If nothing, others have what is due: it is looked at
+    /// again later.
+    fn did(&self, taken: usize) {
+        if taken > 0 {
+            self.app.wake.hint_near();
+        }
+    }
 }
 
 impl Driver {
@@ -167,6 +186,7 @@ impl Driver {
             None => next_due(executor.app.store.read()).await?,
         };
         let is_due = |at: Option<DateTime<Utc>>| at.is_some_and(|at| at <= now);
+        self.start_rules(&due, now).await;
         let mut did = 0;
         if look || is_due(due.trigger_at) {
             did += executor.pass(now, self.room()).await?.triggers;
@@ -175,8 +195,9 @@ impl Driver {
         if is_due(due.waiting_at) {
             did += executor.fan_out_waiting(now).await?;
         }
-        if [due.event_at, due.rule_at, due.cycle_at].into_iter().any(is_due) {
-            self.start_rules(now, due).await?;
+        executor.looked(now);
+        if self.chores.report.is_due(now) {
+            executor.report(now, self.skew, false).await?;
         }
         if is_due(due.action_at) && executor.lanes.startable() <= self.batch() {
             did += executor.claim(now, self.batch() as u64).await?;
@@ -190,24 +211,33 @@ impl Driver {
         Ok(self.until(due, now, blocked))
     }
 
-    /// Lets events be evaluated and cycles walked, unless that is being done. What failed last
-    /// time is the driver's failure.
-    async fn start_rules(&mut self, now: DateTime<Utc>, due: NextDue) -> Result<()> {
-        if let Some(ended) = self.rules.take_if(|rules| rules.is_finished()) {
-            ended.await.map_err(Error::internal)??;
-        }
-        let executor = self.executor.clone();
-        self.rules.get_or_insert_with(|| {
-            tokio::spawn(async move {
-                let taken = within_bounds(super::whole(executor.take_rules(now, &due))).await?;
-                // What others have is looked at again later.
-                if taken.events + taken.cycles > 0 {
-                    executor.app.wake.hint_near();
-                }
+    /// Lets due events be evaluated and cycles begun and walked, each unless that is being done.
+    async fn start_rules(&mut self, due: &NextDue, now: DateTime<Utc>) {
+        let is_due = |at: Option<DateTime<Utc>>| at.is_some_and(|at| at <= now);
+        if is_due(due.event_at) {
+            let executor = self.executor.clone();
+            let work = async move {
+                executor.did(executor.take_events(executor.clock().now()).await?.events);
                 Ok(())
-            })
-        });
-        Ok(())
+            };
+            self.events.start(work).await;
+        }
+        if is_due(due.rule_at) {
+            let executor = self.executor.clone();
+            let work = async move {
+                executor.did(executor.begin_cycles(executor.clock().now()).await?);
+                Ok(())
+            };
+            self.begun.start(work).await;
+        }
+        if is_due(due.cycle_at) {
+            let executor = self.executor.clone();
+            let work = async move {
+                executor.did(usize::from(executor.walk_cycle(executor.clock().now()).await?));
+                Ok(())
+            };
+            self.walked.start(work).await;
+        }
     }
 
     /// How long until something else is due. Due work that could not be taken, because others
@@ -240,11 +270,9 @@ impl Driver {
                 self.chores.skew.last = None;
             }
         }
-        if self.skew.abs() <= SKEW_MAX && self.chores.report.is_due(now) {
-            self.executor.report(now, self.skew, false).await?;
-        }
         if self.chores.observe.is_due(now) {
-            self.executor.observe().await?;
+            let executor = self.executor.clone();
+            self.gauges.start(async move { executor.observe().await }).await;
         }
         if self.chores.reap.is_due(now) && self.executor.reap(now).await? > 0 {
             self.known = None;
@@ -284,10 +312,8 @@ impl Driver {
     }
 
     async fn stop(self, finishers: TaskTracker) {
-        let Self { executor, done, workers, rules, skew, .. } = self;
-        if let Some(rules) = rules {
-            rules.abort();
-        }
+        let Self { executor, done, workers, skew, .. } = self;
+        [&self.events, &self.begun, &self.walked, &self.gauges].into_iter().for_each(Beside::abort);
         for work in executor.lanes.drain() {
             let finished = super::verdict::given_back(&work.claimed);
             let at = executor.clock().now();

@@ -4,28 +4,29 @@
 //! the work, writes the log and marks the events as processed. A crash undoes all of it, and the
 //! events are evaluated again; nothing is queued twice.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Add;
-use std::sync::Arc;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use chrono::{DateTime, Utc};
 use futures::future::join_all;
 
-use super::firing::{By, Candidate, Fate, SubjectState};
+use super::firing::Fate;
+use super::meeting::{TooCostly, one_of_a_subject, read};
 use super::{BATCH, Executor, whole};
 use crate::domain::event::Event;
-use crate::domain::id::{EventId, LineOaId};
-use crate::domain::line::LineUser;
+use crate::domain::id::EventId;
 use crate::error::{Error, Result};
-use crate::rules::{CompiledRule, Occasion, evaluate};
-use crate::sources::{self, ParsedPayload};
 use crate::store::event::{self, Processed};
-use crate::store::supersede::{Subject, Superseded, supersede};
-use crate::store::{Engine, Tx, line};
+use crate::store::{Engine, Tx};
 
 /// After so many failures in a row a batch of one has failed often enough.
 const HOPELESS: u32 = 12;
+
+/// How often after that an event is tried whose evaluation brings no verdict: it takes so long that
+/// the step is dropped or the connection lost.
+const TRIES: u32 = 3;
 
 /// How many full batches are evaluated beside each other on PostgreSQL. SQLite has one writer.
 const BESIDE: usize = 2;
@@ -55,13 +56,12 @@ impl Add for EventReport {
     }
 }
 
-/// An event whose payload was read.
-struct Met<'a> {
-    event: &'a Event,
-    payload: ParsedPayload,
+/// What a transaction did with a batch.
+enum Batch {
+    Done(EventReport),
+    /// It costs too much, and nothing was done: so many of its events fit into one.
+    TooCostly(usize),
 }
-
-type Found = Vec<Arc<CompiledRule>>;
 
 impl Executor {
     /// Evaluates stored events, one batch of them, oldest first; on PostgreSQL, where one waits for
@@ -69,7 +69,7 @@ impl Executor {
     ///
     /// After each failure in a row the batch is half as large, so that one event that can't be
     /// evaluated, for whatever reason, ends up alone; it is then recorded as failed, and the others
-    /// go on.
+    /// go on. A batch ends where its events would cost too much to evaluate in one transaction.
     pub async fn take_events(&self, now: DateTime<Utc>) -> Result<EventReport> {
         // Counted before, since a step that takes too long is dropped.
         let failures = self.failures.fetch_add(1, Ordering::Relaxed);
@@ -83,36 +83,65 @@ impl Executor {
             one().await?
         };
         self.failures.store(0, Ordering::Relaxed);
+        self.forget_tries();
         let full = report.events as u64 >= BATCH && self.app.store.engine() == Engine::Postgres;
         self.events_wait.store(full, Ordering::Relaxed);
         Ok(report)
     }
 
-    /// Evaluates up to `limit` events, all or none; those of a hopeless batch are recorded as
-    /// failed when it fails once more, unless the database is what fails.
+    /// Evaluates up to `limit` events, and less where they cost too much together.
     async fn evaluate_some(
+        &self,
+        now: DateTime<Utc>,
+        mut limit: u64,
+        hopeless: bool,
+    ) -> Result<EventReport> {
+        loop {
+            match self.evaluate_batch(now, limit, hopeless).await {
+                Ok(Batch::Done(report)) => return Ok(report),
+                Ok(Batch::TooCostly(fit)) => limit = fit as u64,
+                Err(error) => {
+                    if matches!(error, Error::Busy) {
+                        self.forget_tries();
+                    }
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Evaluates up to `limit` events, all or none; those of a hopeless batch are recorded as
+    /// failed when it fails once more, unless the database is what fails. So are they, and not
+    /// evaluated again, when several tries have brought no verdict.
+    async fn evaluate_batch(
         &self,
         now: DateTime<Utc>,
         limit: u64,
         hopeless: bool,
-    ) -> Result<EventReport> {
+    ) -> Result<Batch> {
         let tx = self.app.store.begin().await?;
         let events = event::pending(&*tx, limit).await?;
-        if events.is_empty() {
-            return Ok(EventReport::default());
-        }
+        let Some(first) = events.first() else { return Ok(Batch::Done(EventReport::default())) };
         let now = self.since(now);
+        if hopeless && self.tries_of(first.id) > TRIES {
+            let error = Error::internal("no evaluation of it came to an end");
+            return give_up(tx, &events, &error, now).await.map(Batch::Done);
+        }
         if hopeless {
             tx.set_savepoint().await?;
         }
         match whole(self.evaluate_all(&tx, &events, now)).await {
-            Ok(evaluated) => {
+            Ok(Ok(evaluated)) => {
                 tx.commit_unaudited().await?;
-                Ok(self.count_events(&evaluated))
+                Ok(Batch::Done(self.count_events(&evaluated)))
+            }
+            Ok(Err(TooCostly { fit })) => {
+                tx.rollback().await?;
+                Ok(Batch::TooCostly(fit))
             }
             Err(error) if hopeless && !matches!(error, Error::Busy) => {
                 tx.back_to_savepoint().await?;
-                give_up(tx, &events, &error, now).await
+                give_up(tx, &events, &error, now).await.map(Batch::Done)
             }
             Err(error) => {
                 // Waited for, so that the next batch begins with the same events. If it fails, so
@@ -123,14 +152,32 @@ impl Executor {
         }
     }
 
+    /// Counts how often in a row that event is tried alone.
+    fn tries_of(&self, event: EventId) -> u32 {
+        let mut alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
+        *alone = match *alone {
+            Some((known, tries)) if known == event => Some((known, tries + 1)),
+            _ => Some((event, 1)),
+        };
+        alone.map_or(0, |(_, tries)| tries)
+    }
+
+    fn forget_tries(&self) {
+        *self.alone.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     async fn evaluate_all(
         &self,
         tx: &Tx,
         events: &[Event],
         now: DateTime<Utc>,
-    ) -> Result<Evaluated> {
+    ) -> Result<Result<Evaluated, TooCostly>> {
         let (met, mut processed) = read(events);
-        let candidates = self.meet(tx, &met, now).await?;
+        let (met, stale) = one_of_a_subject(tx, met).await?;
+        let candidates = match self.meet(tx, (&met, &stale), now).await? {
+            Ok(candidates) => candidates,
+            Err(too_costly) => return Ok(Err(too_costly)),
+        };
         let fates = self.fire(tx, &candidates, now).await?;
         let mut matched = HashMap::<EventId, i32>::new();
         for (candidate, fate) in candidates.iter().zip(&fates) {
@@ -146,60 +193,7 @@ impl Executor {
         event::processed(&**tx, &processed, now).await?;
         let met = met.iter().filter(|met| matched.contains_key(&met.event.id));
         let matched = met.map(|met| met.event.event_type.clone()).collect();
-        Ok(Evaluated { events: processed.len(), matched, fates })
-    }
-
-    /// Evaluates each event for each rule that could wait for it.
-    async fn meet(&self, tx: &Tx, met: &[Met<'_>], now: DateTime<Utc>) -> Result<Vec<Candidate>> {
-        let events: Vec<_> = met.iter().map(|met| met.event).collect();
-        let about: Vec<_> =
-            events.iter().copied().filter(|event| event.subject.is_some()).collect();
-        event::hold_subjects(tx, &about).await?;
-        let stale = event::stale(&**tx, &about).await?;
-        // The later event takes back what waits because of any earlier one.
-        let latest: Vec<_> = about.into_iter().filter(|event| !stale.contains(&event.id)).collect();
-        let replaced = supersede(&**tx, &subjects(&latest), now).await?;
-        // After the work: whoever changes rules takes them in this order.
-        let line_oas: BTreeSet<_> = met.iter().map(|met| met.event.line_oa_id).collect();
-        let rulebook = self.rulebook.read(tx, line_oas).await?;
-        let found: Vec<Found> = met
-            .iter()
-            .map(|Met { event, payload }| match rulebook.get(&event.line_oa_id) {
-                Some(rules) => rules.candidates(&event.event_type, &payload.keys),
-                None => Vec::new(),
-            })
-            .map(|found| found.into_iter().cloned().collect())
-            .collect();
-        let users = users(tx, met, &found).await?;
-        let mut candidates = Vec::new();
-        for (Met { event, payload }, rules) in met.iter().zip(found) {
-            let user = event.user_id.clone().map(|user| (event.line_oa_id, user));
-            let user = user.and_then(|user| users.get(&user));
-            let occasion = Occasion::new(event, payload, user, now, &self.app.zone);
-            for rule in rules {
-                let subject = match &event.subject {
-                    Some(_) if stale.contains(&event.id) => SubjectState::Stale,
-                    Some(subject) => {
-                        let user_id = event.user_id.clone();
-                        let one =
-                            Superseded { rule_id: rule.rule.id, subject: subject.clone(), user_id };
-                        match replaced.contains(&one) {
-                            true => SubjectState::Replaces,
-                            false => SubjectState::Free,
-                        }
-                    }
-                    _ => SubjectState::Free,
-                };
-                candidates.push(Candidate {
-                    outcome: evaluate(&rule, &occasion).outcome,
-                    rule,
-                    user_id: event.user_id.clone(),
-                    by: By::Event(event.id),
-                    subject,
-                });
-            }
-        }
-        Ok(candidates)
+        Ok(Ok(Evaluated { events: processed.len(), matched, fates }))
     }
 
     fn count_events(&self, evaluated: &Evaluated) -> EventReport {
@@ -244,55 +238,4 @@ async fn give_up(
     event::processed(&*tx, &failed, now).await?;
     tx.commit_unaudited().await?;
     Ok(EventReport { events: failed.len(), queued: 0 })
-}
-
-/// Reads the payloads. An event that can't be read has failed; a second event about a subject is
-/// left for the next batch, so that it finds what the first one has queued.
-fn read(events: &[Event]) -> (Vec<Met<'_>>, Vec<Processed>) {
-    let (mut met, mut failed) = (Vec::new(), Vec::new());
-    let mut subjects = HashSet::new();
-    for event in events {
-        if let Some(subject) = &event.subject
-            && !subjects.insert((event.line_oa_id, subject))
-        {
-            continue;
-        }
-        let source = sources::find(&event.event_type).map_err(|error| error.to_string());
-        let payload = source.and_then(|source| {
-            source.parse_payload(&event.payload).map_err(|misfit| misfit.to_string())
-        });
-        match payload {
-            Ok(payload) => met.push(Met { event, payload }),
-            Err(error) => failed.push(Processed { id: event.id, matched: 0, error: Some(error) }),
-        }
-    }
-    (met, failed)
-}
-
-fn subjects(events: &[&Event]) -> Vec<Subject> {
-    let subjects = events.iter().filter_map(|event| {
-        Some(Subject {
-            line_oa_id: event.line_oa_id,
-            subject: event.subject.clone()?,
-            occurred_at: event.occurred_at,
-        })
-    });
-    subjects.collect()
-}
-
-/// The users of events that meet a rule.
-async fn users(
-    tx: &Tx,
-    met: &[Met<'_>],
-    found: &[Found],
-) -> Result<HashMap<(LineOaId, String), LineUser>> {
-    let wanted: BTreeSet<_> = met
-        .iter()
-        .zip(found)
-        .filter(|(_, rules)| !rules.is_empty())
-        .filter_map(|(met, _)| Some((met.event.line_oa_id, met.event.user_id.clone()?)))
-        .collect();
-    let wanted: Vec<_> = wanted.into_iter().collect();
-    let users = line::users_by_ids(&**tx, &wanted).await?;
-    Ok(users.into_iter().map(|user| ((user.line_oa_id, user.user_id.clone()), user)).collect())
 }

@@ -120,11 +120,12 @@ fn attempt_key(done: &Done) -> AttemptKey {
     (done.claimed.action.id, number, done.at)
 }
 
-/// The attempts that the log holds of the work in `done`.
+/// Those attempts of `done` that the log holds.
 async fn logged(tx: &Tx, done: &[Done]) -> Result<HashSet<AttemptKey>> {
-    let ids: Vec<_> = done.iter().map(|done| done.claimed.action.id).collect();
-    let attempts = delivery::attempts(&**tx, &ids).await?.into_iter();
-    Ok(attempts.map(|one| (one.delivery_id, one.number, one.created_at)).collect())
+    let attempts = done
+        .iter()
+        .filter_map(|done| Some((done.claimed.action.id, done.attempt.as_ref()?.number)));
+    delivery::logged(&**tx, &attempts.collect::<Vec<_>>()).await
 }
 
 fn row(done: &Done) -> Option<NewAttempt<'_>> {

@@ -8,7 +8,7 @@
 //! * a **pass** locks the triggers that are due, turns their windows into occurrences and
 //!   deliveries, and moves the windows;
 //! * an **event pass** evaluates stored events and queues what rules want done;
-//! * a **cycle** of a time-based rule is begun once and walked in batches of users;
+//! * a **cycle** of a time-based rule is begun once and walked in batches of users, taking turns;
 //! * a **claim** puts due work under a lease; nothing is locked while it is sent;
 //! * an **attempt** does one piece of work, once;
 //! * a **finish** records what came of attempts, in batches, where the lease still holds;
@@ -21,6 +21,7 @@
 //! them until nothing is due; [`driver`] calls them at the right moments.
 
 mod attempt;
+mod beside;
 mod claim;
 mod cycles;
 pub mod driver;
@@ -32,6 +33,7 @@ mod firing;
 mod gone;
 mod job;
 mod lanes;
+mod meeting;
 mod pass;
 mod reap;
 mod retain;
@@ -40,6 +42,7 @@ mod status;
 mod target;
 mod verdict;
 mod waiting;
+mod walks;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -53,13 +56,14 @@ use uuid::Uuid;
 use crate::app::App;
 use crate::clock::SharedClock;
 use crate::domain::fan_out::RetryPolicy;
-use crate::domain::id::ExecutorId;
+use crate::domain::id::{EventId, ExecutorId};
 use crate::error::{Error, Result};
-use crate::store::executor::{Lease, NextDue, next_due};
+use crate::store::executor::{Lease, next_due};
 
 use lanes::Lanes;
 use rulebook::Rulebook;
 use target::Targets;
+use walks::Walks;
 
 pub use events::EventReport;
 pub use finish::FinishReport;
@@ -77,10 +81,16 @@ pub struct Executor {
     lanes: Lanes,
     targets: Targets,
     rulebook: Rulebook,
+    /// When it last evaluated what was due of schedules; at first when it started.
+    passed_at: Mutex<DateTime<Utc>>,
     /// The lane after which the next claim begins, so that lanes take turns.
     cursor: Mutex<Uuid>,
     /// How often in a row events could not be evaluated.
     failures: AtomicU32,
+    /// The event that is evaluated alone, and how often it was.
+    alone: Mutex<Option<(EventId, u32)>>,
+    /// Cycles that could not be walked, and whose turn it is.
+    walks: Walks,
     /// Whether more events wait than one batch holds, and several at once are worth it.
     events_wait: AtomicBool,
     jitter: Jitter,
@@ -110,13 +120,6 @@ async fn whole<T>(step: impl Future<Output = Result<T>>) -> Result<T> {
         .unwrap_or_else(|_| Err(Error::internal("a step of the executor panicked")))
 }
 
-/// What was done of events and time-based rules.
-#[derive(Default)]
-struct RulesTaken {
-    events: usize,
-    cycles: usize,
-}
-
 impl Executor {
     /// An executor of its own identity.
     pub fn new(app: Arc<App>) -> Self {
@@ -128,17 +131,21 @@ impl Executor {
             low_water: usize::try_from(dispatch.batch_size).unwrap_or(usize::MAX),
         });
         let started_at = app.now();
-        let (targets, rulebook, cursor, failures, events_wait) = Default::default();
+        let (targets, rulebook, cursor) = Default::default();
+        let (failures, alone, walks, events_wait) = Default::default();
         let jitter = Box::new(rand::random::<f64>);
         Self {
             app,
             id: ExecutorId::new(),
             started_at,
+            passed_at: Mutex::new(started_at),
             lanes,
             targets,
             rulebook,
             cursor,
             failures,
+            alone,
+            walks,
             events_wait,
             jitter,
         }
@@ -169,12 +176,21 @@ impl Executor {
                 report.occurrences += pass.occurrences;
                 did += pass.triggers;
             }
+            self.looked(now);
             if is_due(due.waiting_at) {
                 did += self.fan_out_waiting(now).await?;
             }
-            let taken = self.take_rules(now, &due).await?;
-            report.events += taken.events;
-            did += taken.events + taken.cycles;
+            if is_due(due.event_at) {
+                let taken = self.take_events(now).await?;
+                report.events += taken.events;
+                did += taken.events;
+            }
+            if is_due(due.rule_at) {
+                did += self.begin_cycles(now).await?;
+            }
+            if is_due(due.cycle_at) {
+                did += usize::from(self.walk_cycle(now).await?);
+            }
             did += self.claim(now, BATCH).await?;
             report.reaped += reaped;
             let mut done = Vec::new();
@@ -190,22 +206,6 @@ impl Executor {
                 return Ok(report);
             }
         }
-    }
-
-    /// Does what is due of events and time-based rules, one batch of each.
-    async fn take_rules(&self, now: DateTime<Utc>, due: &NextDue) -> Result<RulesTaken> {
-        let is_due = |at: Option<DateTime<Utc>>| at.is_some_and(|at| at <= now);
-        let mut taken = RulesTaken::default();
-        if is_due(due.event_at) {
-            taken.events = self.take_events(now).await?.events;
-        }
-        if is_due(due.rule_at) {
-            taken.cycles += self.begin_cycles(now).await?;
-        }
-        if is_due(due.cycle_at) {
-            taken.cycles += usize::from(self.walk_cycle(now).await?);
-        }
-        Ok(taken)
     }
 
     fn clock(&self) -> &SharedClock {

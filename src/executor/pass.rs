@@ -17,8 +17,10 @@ use crate::error::Result;
 use crate::store::executor::{self, Claimed, Lease, Window};
 use crate::store::log::{self, NewLog};
 
-/// A transaction takes no further trigger once it has made so many deliveries.
-const DELIVERIES_PER_TRANSACTION: usize = 5_000;
+/// A transaction takes no further trigger once it has made so many deliveries or occurrences.
+const ROWS_PER_TRANSACTION: usize = 5_000;
+/// Nor once it has looked at so many due times, most of which may be skipped together.
+const DUE_TIMES_PER_TRANSACTION: usize = window::COUNTED_MAX;
 
 /// What a pass did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,6 +40,14 @@ struct Plan {
     occurrences: Vec<Occurrence>,
     deliveries: Vec<Delivery>,
     windows: Vec<Window>,
+    due_times: usize,
+}
+
+impl Plan {
+    fn is_full(&self) -> bool {
+        self.deliveries.len().max(self.occurrences.len()) >= ROWS_PER_TRANSACTION
+            || self.due_times >= DUE_TIMES_PER_TRANSACTION
+    }
 }
 
 impl Executor {
@@ -54,7 +64,7 @@ impl Executor {
         for trigger in &due {
             let active = backends.get(&trigger.application_id).map_or(&[][..], Vec::as_slice);
             self.plan(&mut plan, trigger, active, now);
-            if plan.deliveries.len() >= DELIVERIES_PER_TRANSACTION {
+            if plan.is_full() {
                 break;
             }
         }
@@ -76,7 +86,7 @@ impl Executor {
         self.count_pass(&deliveries, &skipped);
         let held = deliveries.into_iter().filter(|(_, leased)| leased.is_some());
         let held = held.map(|(delivery, _)| Claimed { action: delivery.into(), lease }).collect();
-        self.hold(held, now).await?;
+        self.hold(held, now).await;
         Ok(report)
     }
 
@@ -97,6 +107,7 @@ impl Executor {
         };
         let limits = self.app.window_limits();
         let evaluation = window::evaluate(trigger, (&schedule, &zone), now, &limits);
+        plan.due_times += evaluation.due_times();
         let Evaluation { fire, skipped, evaluated_at, next_fire_at } = evaluation;
         for at in fire {
             let mut occurrence = new(trigger, at, now);

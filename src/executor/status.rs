@@ -1,5 +1,7 @@
 //! What an executor tells of itself: to the database, and to whoever scrapes it.
 
+use std::sync::PoisonError;
+
 use chrono::{DateTime, Duration, Utc};
 
 use super::Executor;
@@ -9,15 +11,22 @@ use crate::store::executor;
 use crate::telemetry::RulesWaiting;
 
 impl Executor {
-    /// Writes the executor's row: it was here at `now`, or, with `stopped`, it ended then.
+    /// At `now` what was due of schedules was evaluated.
+    pub(super) fn looked(&self, now: DateTime<Utc>) {
+        *self.passed_at.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
+
+    /// Writes the executor's row, with the time of its last pass that succeeded; with `stopped`, it
+    /// ended at `now`.
     pub async fn report(&self, now: DateTime<Utc>, skew: Duration, stopped: bool) -> Result<()> {
+        let last_pass_at = *self.passed_at.lock().unwrap_or_else(PoisonError::into_inner);
         let instance = ExecutorInstance {
             id: self.id,
             host: host(),
             process_id: i64::from(std::process::id()),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started_at: self.started_at,
-            last_pass_at: now,
+            last_pass_at,
             in_flight: i32::try_from(self.lanes.in_flight()).unwrap_or(i32::MAX),
             clock_skew_ms: i32::try_from(skew.num_milliseconds()).unwrap_or(i32::MAX),
             stopped_at: stopped.then_some(now),

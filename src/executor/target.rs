@@ -38,6 +38,8 @@ pub(super) enum Target {
     Inactive,
     /// The LINE OA sends nothing until then.
     Paused(DateTime<Utc>, Arc<str>),
+    /// It could not be read yet: the database was away.
+    Unread,
     /// It was deleted.
     Gone,
     /// Its row can't be used: the address is refused by now, or its secrets can't be read.
@@ -45,6 +47,11 @@ pub(super) enum Target {
 }
 
 impl Target {
+    /// What is known of a place that could not be read.
+    pub fn unread(place: Place) -> Self {
+        if place == Place::Here { Self::Here } else { Self::Unread }
+    }
+
     /// Whether both are calls of one address.
     pub fn is_same_place(&self, other: &Self) -> bool {
         match (self, other) {

@@ -203,6 +203,12 @@ pub(super) fn given_back(claimed: &Claimed) -> Finished {
     as_it_is(claimed)
 }
 
+/// What becomes of work that is given back until `at`.
+pub(super) fn given_back_for(claimed: &Claimed, at: DateTime<Utc>) -> Finished {
+    let finished = as_it_is(claimed);
+    Finished { execute_at: finished.execute_at.max(at), ..finished }
+}
+
 /// Whether the budget allows no attempt after the one with this number.
 pub(super) fn attempts_are_used_up(
     action: &ScheduledAction,

@@ -3,6 +3,7 @@
 use crate::actions::{self, ParsedAction};
 use crate::domain::rule::TriggerRule;
 use crate::domain::rule::misfit::Misfit;
+use crate::domain::rule::template;
 use crate::domain::workflow::NODE_PATH_MAX;
 use crate::error::Error;
 use crate::sources::{self, ParsedSource};
@@ -14,6 +15,8 @@ pub struct Parts {
     pub source: ParsedSource,
     /// What it does.
     pub action: ParsedAction,
+    /// What it costs to render the action, at the most.
+    pub(super) rendering_cost: usize,
 }
 
 /// A rule with its configurations understood, or with the reason why they can't be.
@@ -75,7 +78,8 @@ fn parts(rule: &TriggerRule) -> Result<Parts, Misfit> {
             return Err(Misfit::new("workflowNodePath", reason));
         }
     }
-    Ok(Parts { source, action })
+    let rendering_cost = template::cost(&action.config);
+    Ok(Parts { source, action, rendering_cost })
 }
 
 fn named(error: Error) -> Misfit {

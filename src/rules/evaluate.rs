@@ -120,7 +120,7 @@ pub enum Outcome {
     },
     /// It should have fired and could not.
     Failed {
-        /// A code: `no_user`, `rule_invalid` or `not_rendered`.
+        /// A code: `no_user`, `rule_invalid`, `not_rendered` or `too_costly`.
         reason: &'static str,
         /// What went wrong, in words.
         message: String,
@@ -136,6 +136,8 @@ pub struct Evaluated {
     pub gates: Vec<Gate>,
     /// The outcome.
     pub outcome: Outcome,
+    /// What it cost, at the most: 1 is about a step of an interpreter.
+    pub cost: usize,
 }
 
 /// Asks each gate in turn and, if all are passed, renders what is to be queued. Depends on nothing
@@ -146,7 +148,7 @@ pub fn evaluate(rule: &CompiledRule, occasion: &Occasion<'_>) -> Evaluated {
         Ok(firing) => Outcome::Ready(firing),
         Err(outcome) => *outcome,
     };
-    Evaluated { gates: asked.gates, outcome }
+    Evaluated { gates: asked.gates, outcome, cost: asked.cost }
 }
 
 /// [`evaluate`] for a dry run: the same gates and the same outcome, but each gate that can be asked
@@ -163,8 +165,11 @@ pub fn examine(
         (None, Err(outcome)) => (**outcome).clone(),
         (None, Ok(firing)) => Outcome::Ready(firing.clone()),
     };
-    (Evaluated { gates: asked.gates, outcome }, rendered)
+    (Evaluated { gates: asked.gates, outcome, cost: asked.cost }, rendered)
 }
+
+/// What it costs to ask those gates that compute nothing.
+const GATES_COST: usize = 50;
 
 /// The gates that were asked.
 struct Asked {
@@ -173,11 +178,12 @@ struct Asked {
     first: Option<Box<Outcome>>,
     /// Whether to go on behind it.
     all: bool,
+    cost: usize,
 }
 
 impl Asked {
     fn new(all: bool) -> Self {
-        Self { gates: Vec::with_capacity(6), first: None, all }
+        Self { gates: Vec::with_capacity(6), first: None, all, cost: GATES_COST }
     }
 
     fn ask(&mut self, name: GateName, answer: Answer) -> Result<(), Box<Outcome>> {
@@ -207,6 +213,7 @@ fn gated(
     let parts = rule.parts().map_err(|misfit| failed("rule_invalid", misfit))?;
     asked.ask(GateName::Source, source(parts, occasion))?;
     if let Some(condition) = &parts.source.condition {
+        asked.cost += condition.cost(&occasion.facts);
         let answer = match condition.evaluate(&occasion.facts) {
             Ok(true) => Ok("it is true".into()),
             Ok(false) => Err("it is false".to_owned()),
@@ -219,6 +226,7 @@ fn gated(
     }
     let (execute_at, expires_at, answer) = timing(parts, occasion);
     asked.ask(GateName::Expiry, answer)?;
+    asked.cost += parts.rendering_cost;
     let firing = Preparing { facts: &occasion.facts, rule: &rule.rule, execute_at };
     let action_config =
         parts.action.prepare(&firing).map_err(|misfit| failed("not_rendered", misfit))?;

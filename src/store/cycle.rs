@@ -87,10 +87,17 @@ pub async fn walking(
     Ok(rows.into_iter().map(Into::into).collect())
 }
 
-/// The oldest cycle that is being walked and that nobody else holds, held until the transaction
-/// ends.
-pub async fn next(db: &impl ConnectionTrait) -> Result<Option<Cycle>> {
-    Ok(dialect::NEXT_CYCLE.row::<Model>(db, vec![]).await?.map(Into::into))
+/// The first cycle behind `after`, by age and then from the oldest on, that is being walked and that
+/// nobody else holds, held until the transaction ends.
+pub async fn next(db: &impl ConnectionTrait, after: CycleId) -> Result<Option<Cycle>> {
+    let behind = dialect::NEXT_CYCLE.row::<Model>(db, vec![after.0.into()]).await?;
+    let found = match behind {
+        None if !after.0.is_nil() => {
+            dialect::NEXT_CYCLE.row::<Model>(db, vec![uuid::Uuid::nil().into()]).await?
+        }
+        behind => behind,
+    };
+    Ok(found.map(Into::into))
 }
 
 /// Writes a cycle's row anew.

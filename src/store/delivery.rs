@@ -1,13 +1,15 @@
 //! Deliveries and the log of their attempts, as people read and change them.
 
+use std::collections::HashSet;
+
 use chrono::{DateTime, Utc};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, QueryFilter, QueryOrder,
-    QuerySelect,
 };
+use serde::Serialize;
 use uuid::Uuid;
 
-use super::dialect;
+use super::dialect::{self, hex};
 use super::entity::{scheduled_action, trigger_log};
 use super::paging::{By, page};
 use super::scope;
@@ -142,23 +144,48 @@ pub async fn of_occurrences(
     Ok(rows.into_iter().map(Into::into).collect())
 }
 
-/// The most attempts of one delivery that are read.
-pub const ATTEMPTS_MAX: u64 = 1000;
+/// The most attempts of one delivery that are read, if it is the only one.
+pub const ATTEMPTS_MAX: usize = 1000;
+/// The most attempts of each of several deliveries that are read, or as many as make
+/// [`ATTEMPTS_MAX`] in all if that is more.
+pub const ATTEMPTS_OF_EACH_MAX: usize = 100;
 
-/// The attempts of these deliveries, oldest first.
+/// The attempts of these deliveries, oldest first. Of a delivery with more than [`ATTEMPTS_MAX`], or
+/// [`ATTEMPTS_OF_EACH_MAX`] beside others, the newest.
 pub async fn attempts(
     db: &impl ConnectionTrait,
     deliveries: &[ScheduledActionId],
 ) -> Result<Vec<Attempt>> {
-    use trigger_log::{Column, Entity};
-    let rows = Entity::find()
-        .filter(Column::ScheduledActionId.is_in(deliveries.iter().map(|id| id.0)))
-        .filter(Column::Attempt.is_not_null())
-        .order_by_asc(Column::Id)
-        .limit(ATTEMPTS_MAX.max(deliveries.len() as u64 * 50))
-        .all(db)
-        .await?;
+    let each = (ATTEMPTS_MAX / deliveries.len().max(1)).max(ATTEMPTS_OF_EACH_MAX);
+    let ids = dialect::ids(deliveries.iter().map(|id| id.0));
+    let values = vec![ids, i64::try_from(each).unwrap_or(i64::MAX).into()];
+    let rows = dialect::ATTEMPTS.rows::<trigger_log::Model>(db, values).await?;
     Ok(rows.into_iter().map(Into::into).collect())
+}
+
+/// Those of these attempts, each a delivery and a number, that are logged, with the time of each.
+pub async fn logged(
+    db: &impl ConnectionTrait,
+    attempts: &[(ScheduledActionId, i32)],
+) -> Result<HashSet<(ScheduledActionId, i32, DateTime<Utc>)>> {
+    #[derive(Serialize)]
+    struct Row {
+        id: String,
+        attempt: i32,
+    }
+    #[derive(FromQueryResult)]
+    struct Found {
+        scheduled_action_id: Uuid,
+        attempt: i32,
+        created_date: DateTime<Utc>,
+    }
+    let rows: Vec<_> =
+        attempts.iter().map(|(id, attempt)| Row { id: hex(id.0), attempt: *attempt }).collect();
+    let found = dialect::LOGGED_ATTEMPTS.rows::<Found>(db, vec![dialect::rows(&rows)?]).await?;
+    Ok(found
+        .into_iter()
+        .map(|row| (row.scheduled_action_id.into(), row.attempt, row.created_date))
+        .collect())
 }
 
 /// Makes an ended delivery due again, with a fresh budget until `expires_at`, and its occurrence

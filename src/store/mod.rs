@@ -264,7 +264,11 @@ impl Tx {
 
     /// Commits what is nobody's change: the executor's bookkeeping, a heartbeat's time.
     pub async fn commit_unaudited(self) -> Result<()> {
-        checkpoint::pass(&self.checkpoint, Point::BeforeCommit).await?;
+        if let Err(error) = checkpoint::pass(&self.checkpoint, Point::BeforeCommit).await {
+            // Waited for, as a commit that fails is.
+            let _ = self.inner.rollback().await;
+            return Err(error);
+        }
         self.inner.commit().await?;
         self.traffic.count_commit();
         checkpoint::pass(&self.checkpoint, Point::AfterCommit).await

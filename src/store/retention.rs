@@ -1,5 +1,7 @@
 //! Deleting what has been kept long enough, a batch at a time.
 
+use std::collections::HashSet;
+
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect};
@@ -9,7 +11,7 @@ use super::entity::{
     audit_log, event, executor_instance, scheduled_action, scheduled_trigger_execution,
     trigger_log, trigger_occurrence,
 };
-use super::{Tx, dialect};
+use super::{Hold, Tx, dialect};
 use crate::domain::delivery::ActionStatus;
 use crate::domain::trigger_log::LogStatus;
 use crate::error::Result;
@@ -124,6 +126,7 @@ async fn read(tx: &Tx, table: Table, (after, limit): (Uuid, u64)) -> Result<Vec<
 }
 
 async fn delete(tx: &Tx, table: Table, ids: Vec<Uuid>) -> Result<u64> {
+    let ids = if table == Table::Occurrences { without_open(tx, ids).await? } else { ids };
     macro_rules! gone {
         ($entity:ident) => {{
             use $entity::{Column, Entity};
@@ -136,8 +139,7 @@ async fn delete(tx: &Tx, table: Table, ids: Vec<Uuid>) -> Result<u64> {
         Table::Cycles => gone!(scheduled_trigger_execution).exec(&**tx).await?,
         Table::Actions => {
             // Somebody may have had it tried again since it was read.
-            let open = [ActionStatus::Pending, ActionStatus::Processing].map(ActionStatus::as_str);
-            let ended = scheduled_action::Column::Status.is_not_in(open);
+            let ended = scheduled_action::Column::Status.is_not_in(OPEN.map(ActionStatus::as_str));
             gone!(scheduled_action).filter(ended).exec(&**tx).await?
         }
         Table::Occurrences => {
@@ -149,6 +151,30 @@ async fn delete(tx: &Tx, table: Table, ids: Vec<Uuid>) -> Result<u64> {
         }
     };
     Ok(deleted.rows_affected)
+}
+
+/// The states of work that has not ended.
+const OPEN: [ActionStatus; 2] = [ActionStatus::Pending, ActionStatus::Processing];
+
+/// Those of `occurrences` that have no open delivery. Their deliveries are held, so that nobody has
+/// one tried again meanwhile; somebody may have done so since the occurrences were read.
+async fn without_open(tx: &Tx, occurrences: Vec<Uuid>) -> Result<Vec<Uuid>> {
+    use scheduled_action::{Column, Entity};
+    let deliveries = Entity::find()
+        .select_only()
+        .column(Column::TriggerOccurrenceId)
+        .column(Column::Status)
+        .filter(Column::TriggerOccurrenceId.is_in(occurrences.iter().copied()))
+        .order_by_asc(Column::Id);
+    let deliveries = tx
+        .holding(deliveries, Hold::Delete)
+        .into_tuple::<(Option<Uuid>, String)>()
+        .all(&**tx)
+        .await?;
+    let is_open = |status: &str| OPEN.into_iter().any(|open| open.as_str() == status);
+    let open: HashSet<_> =
+        deliveries.iter().filter(|(_, status)| is_open(status)).filter_map(|(id, _)| *id).collect();
+    Ok(occurrences.into_iter().filter(|id| !open.contains(id)).collect())
 }
 
 /// Which rows of the trigger log.

@@ -4,10 +4,12 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Duration, TimeZone, Utc};
+use futures::future::BoxFuture;
 use secrecy::SecretString;
 use trigger_manager::app::{
     App, CreateApplication, CreateProject, CreateTrigger, Parts, RegisterBackend, UpdateTrigger,
 };
+use trigger_manager::checkpoint::{Checkpoint, Point};
 use trigger_manager::clock::ManualClock;
 use trigger_manager::config::Config;
 use trigger_manager::domain::access::{Actor, Scope};
@@ -19,6 +21,7 @@ use trigger_manager::domain::id::{BackendId, TriggerId};
 use trigger_manager::domain::page::{Direction, PageRequest};
 use trigger_manager::domain::trigger::{CatchUp, Occurrence, Trigger};
 use trigger_manager::egress::{AddressPolicy, Egress, EgressConfig};
+use trigger_manager::error::Result;
 use trigger_manager::executor::{Executor, RunReport};
 use trigger_manager::secrets::SecretKey;
 use trigger_manager::store::Store;
@@ -100,6 +103,18 @@ impl TestApp {
         Executor::new(make(store, &self.clock, &settings))
     }
 
+    /// One whose transactions and requests pass `checkpoint`.
+    pub async fn executor_at(
+        &self,
+        checkpoint: impl Fn(Point) -> Result<()> + Send + Sync + 'static,
+    ) -> Executor {
+        let checkpoint = Arc::new(At(checkpoint));
+        let store = self.database.another().await.with_checkpoint(checkpoint.clone());
+        let egress = self.app.egress.clone().with_checkpoint(checkpoint);
+        let parts = parts(store, &self.clock, self.app.config.clone(), egress);
+        Executor::new(Arc::new(App::new(parts).unwrap()))
+    }
+
     /// Registers a backend that is called at `/name`.
     pub async fn register(&self, name: &str) -> Backend {
         let new = RegisterBackend {
@@ -177,6 +192,15 @@ impl TestApp {
         let filter = Default::default();
         let found = self.app.deliveries(Scope::Everything, &filter, Direction::Ascending, &page);
         found.await.unwrap().rows.into_iter().map(|(_, row)| row).collect()
+    }
+}
+
+/// A checkpoint that is a function.
+struct At<F>(F);
+
+impl<F: Fn(Point) -> Result<()> + Send + Sync> Checkpoint for At<F> {
+    fn pass(&self, point: Point) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move { (self.0)(point) })
     }
 }
 

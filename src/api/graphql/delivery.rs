@@ -63,7 +63,8 @@ impl Delivery {
         CallbackPayload::from(&self.0.payload)
     }
 
-    /// Its attempts, the oldest first. Those whose retention has ended are missing.
+    /// Its attempts, the oldest first; of more than 1,000, or of more than 100 where many deliveries
+    /// are asked for at once, the newest. Those whose retention has ended are missing.
     async fn attempts(&self, ctx: &Context<'_>) -> Result<Vec<Attempt>, Fault> {
         let found = loaders(ctx)?.load_one(AttemptsOf(self.0.id)).await?;
         Ok(found.unwrap_or_default().into_iter().map(Attempt).collect())

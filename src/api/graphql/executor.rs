@@ -39,11 +39,13 @@ pub struct Executor {
     version: String,
     /// When it started.
     started_at: DateTime,
-    /// When it last evaluated schedules.
+    /// When it last evaluated what was due of schedules; at first when it started. A pass that failed
+    /// does not count.
     last_pass_at: DateTime,
-    /// How many attempts were under way then.
+    /// How many attempts were under way when it last told of itself.
     in_flight: i32,
-    /// How far its clock was ahead of the database's then, in milliseconds; negative is behind.
+    /// How far its clock was ahead of the database's at that time, in milliseconds; negative is
+    /// behind.
     clock_skew_ms: i32,
     /// Whether it is at work: it has not stopped, and its last pass is recent.
     alive: bool,

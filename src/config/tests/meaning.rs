@@ -55,6 +55,7 @@ fn values_out_of_range_are_refused_at_their_edges() {
         ("PFY_CRON_METRICS_PORT", "0", "-1"),
         ("PFY_GRAPHQL_MAX_DEPTH", "100", "101"),
         ("PFY_RETENTION_DELIVERED", "0", "-1d"),
+        ("PFY_RETENTION_BATCH", "10000", "10001"),
     ] {
         assert!(from_environment(&[(variable, good)]).is_ok(), "{variable}={good}");
         let (key, _) = only_problem(from_environment(&[(variable, bad)]));

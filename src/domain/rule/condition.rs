@@ -22,6 +22,9 @@ pub const CONDITION_MAX: usize = 2_000;
 /// The stack of the parser, in bytes; only what is used is taken from the machine.
 const PARSER_STACK: usize = 32 * 1024 * 1024;
 
+/// What a condition of the greatest length costs without its loops and the facts it reads.
+const UNLOOPED_COST: usize = 400;
+
 /// What a loop may cost: elements times what is looked at for each.
 const LOOP_COST_MAX: usize = 4_000_000;
 
@@ -56,20 +59,30 @@ impl Condition {
         })
     }
 
+    /// What it costs to evaluate it, at the most: 1 is about a step of the interpreter.
+    pub fn cost(&self, facts: &Facts<'_>) -> usize {
+        let looped = self.loop_cost(facts);
+        let loops = if looped > LOOP_COST_MAX { 0 } else { looped };
+        UNLOOPED_COST.saturating_add(facts.size().weight).saturating_add(loops)
+    }
+
+    fn loop_cost(&self, facts: &Facts<'_>) -> usize {
+        if self.survey.looped == 0 {
+            return 0;
+        }
+        let size = facts.size();
+        let each = self.survey.looped + self.survey.looped_facts * size.weight;
+        size.longest.max(self.survey.longest).saturating_mul(each)
+    }
+
     /// What the condition says of the facts.
     ///
     /// # Errors
     /// A sentence for people if it can't say: something is not set, the types do not meet, it
     /// answers something else than true or false, or the event holds too much for its loop.
     pub fn evaluate(&self, facts: &Facts<'_>) -> Result<bool, String> {
-        if self.survey.looped > 0 {
-            let size = facts.size();
-            let each = self.survey.looped + self.survey.looped_facts * size.weight;
-            if size.longest.max(self.survey.longest).saturating_mul(each) > LOOP_COST_MAX {
-                return Err(
-                    "the event and the user hold too much for a condition with a loop".into()
-                );
-            }
+        if self.loop_cost(facts) > LOOP_COST_MAX {
+            return Err("the event and the user hold too much for a condition with a loop".into());
         }
         let context = facts.cel();
         // The interpreter is not ours: should it panic, this one condition fails, not the process.

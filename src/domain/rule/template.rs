@@ -26,14 +26,14 @@ pub const RENDERED_MAX: usize = TEXT_MAX;
 pub const ALL_MAX: usize = 50 * 1024;
 
 /// Steps of the engine for one text.
-const FUEL: u64 = 10_000;
+const FUEL: u32 = 10_000;
 const WHOLE: &str = "texts that are rendered must not have more than 50 KiB together";
 
 static ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut engine = Environment::empty();
     engine.set_undefined_behavior(UndefinedBehavior::Chainable);
     engine.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-    engine.set_fuel(Some(FUEL));
+    engine.set_fuel(Some(FUEL.into()));
     engine.set_recursion_limit(64);
     engine.set_formatter(|out, state, value| match bool::try_from(value.clone()) {
         // As JSON writes it, not as Python does.
@@ -138,6 +138,18 @@ pub fn check_strings(value: &Value) -> Result<(), Misfit> {
         Ok(Value::Null)
     })?;
     Ok(())
+}
+
+/// What it costs to render each text inside a JSON value, at the most: 1 is about a step of the
+/// engine.
+pub fn cost(value: &Value) -> usize {
+    match value {
+        Value::String(text) if text.contains("{%") => FUEL as usize,
+        Value::String(text) => text.len(),
+        Value::Array(list) => list.iter().map(cost).sum(),
+        Value::Object(map) => map.values().map(cost).sum(),
+        _ => 0,
+    }
 }
 
 /// Renders one text.

@@ -15,12 +15,14 @@
 //! transaction locks work before occurrences. So two batches wait for each other in one
 //! direction only, and nobody is the victim of a deadlock.
 
+mod attempts;
 mod line;
 mod queue;
 mod removal;
 mod rules;
 mod schedule;
 
+pub(super) use attempts::*;
 pub(super) use line::*;
 pub(super) use queue::*;
 pub(super) use removal::*;

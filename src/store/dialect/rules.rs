@@ -309,13 +309,13 @@ pub(in crate::store) const MOVE_RULES: Sql = Sql {
         WHERE t.id = r.id",
 };
 
-/// The oldest cycle that is being walked, held until the transaction ends; one that another
-/// executor holds is left to it.
+/// The oldest cycle that is being walked and is younger than `$1`, held until the transaction ends;
+/// one that another executor holds is left to it.
 pub(in crate::store) const NEXT_CYCLE: Sql = Sql {
     sqlite: "SELECT * FROM scheduled_trigger_execution WHERE status = 'processing'
-        ORDER BY id LIMIT 1",
+        AND id > $1 ORDER BY id LIMIT 1",
     postgres: "SELECT * FROM scheduled_trigger_execution WHERE status = 'processing'
-        ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED",
+        AND id > $1 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED",
 };
 
 /// What waits because of rules and workflows: actions by type and since when the oldest due one

@@ -8,4 +8,5 @@ mod hand_over;
 mod ledger;
 mod liveness;
 mod lost_answer;
+mod mishaps;
 mod off;

@@ -79,6 +79,25 @@ async fn both_states_in_one_batch_end_as_the_later_one() {
 }
 
 #[tokio::test]
+async fn many_states_of_one_booking_keep_nobody_waiting() {
+    let p = reminding().await;
+    p.save(p.draft()).await;
+    let now = p.t.app.now();
+    let starts = now + Duration::days(5);
+    let at = |ms| now + Duration::milliseconds(ms);
+    let mut events: Vec<_> = (0..50).map(|ms| booking(&p, "confirmed", starts, at(ms))).collect();
+    events.push(p.form(2));
+    p.happens(&events).await;
+    assert_eq!(p.t.executor.take_events(now).await.unwrap().events, 51);
+    assert_eq!(p.actions().await.len(), 2);
+    let of_the_last = p.events().await[49].id;
+    let reminder = p.actions().await.into_iter().find(|action| action.execute_at > now).unwrap();
+    assert_eq!(reminder.cause.event_id, Some(of_the_last));
+    let held = p.said().await.into_iter().filter(|said| said.1.as_deref() == Some("superseded"));
+    assert_eq!(held.count(), 49);
+}
+
+#[tokio::test]
 async fn a_state_that_comes_late_does_not_bring_the_reminder_back() {
     let p = reminding().await;
     let now = p.t.app.now();

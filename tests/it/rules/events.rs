@@ -254,7 +254,7 @@ fn filling(engine: Engine) -> (&'static str, &'static str) {
 }
 
 /// What ends [`refusing`].
-fn refusing_no_more(engine: Engine) -> &'static str {
+pub fn refusing_no_more(engine: Engine) -> &'static str {
     match engine {
         Engine::Sqlite => "DROP TRIGGER refusing",
         Engine::Postgres => "DROP TRIGGER refusing ON scheduled_action; DROP FUNCTION refuse()",
@@ -262,11 +262,16 @@ fn refusing_no_more(engine: Engine) -> &'static str {
 }
 
 /// Statements after which the database takes no work for `user`.
-fn refusing(engine: Engine, user: &str) -> Vec<String> {
+pub fn refusing(engine: Engine, user: &str) -> Vec<String> {
+    refusing_where(engine, &format!("NEW.user_id = '{user}'"))
+}
+
+/// Statements after which the database takes no work of which `condition` is true.
+pub fn refusing_where(engine: Engine, condition: &str) -> Vec<String> {
     match engine {
         Engine::Sqlite => vec![format!(
             "CREATE TRIGGER refusing BEFORE INSERT ON scheduled_action \
-             WHEN NEW.user_id = '{user}' BEGIN SELECT RAISE(ABORT, 'refused'); END"
+             WHEN {condition} BEGIN SELECT RAISE(ABORT, 'refused'); END"
         )],
         Engine::Postgres => vec![
             "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql \
@@ -274,7 +279,7 @@ fn refusing(engine: Engine, user: &str) -> Vec<String> {
                 .to_owned(),
             format!(
                 "CREATE TRIGGER refusing BEFORE INSERT ON scheduled_action FOR EACH ROW \
-                 WHEN (NEW.user_id = '{user}') EXECUTE FUNCTION refuse()"
+                 WHEN ({condition}) EXECUTE FUNCTION refuse()"
             ),
         ],
     }

@@ -4,6 +4,7 @@
 mod backends;
 mod bookings;
 mod cost;
+mod costly;
 mod cycles;
 mod effects;
 mod events;

@@ -15,6 +15,7 @@ mod records;
 mod removal;
 mod requeue;
 mod retention;
+mod retention_races;
 mod schedule;
 mod schema;
 mod scope;

@@ -6,13 +6,54 @@ use std::collections::HashMap;
 use serde_json::json;
 use trigger_manager::domain::delivery::{ActionStatus, Attempt};
 use trigger_manager::domain::executor::ExecutorInstance;
-use trigger_manager::domain::id::ExecutorId;
+use trigger_manager::domain::id::{ExecutorId, ScheduledActionId};
 use trigger_manager::store::executor;
 use trigger_manager::store::log::{self, NewAttempt, NewLog};
 use trigger_manager::store::{delivery, setting};
+use uuid::Uuid;
 
 use super::world::{World, at, number, query, race, within};
 use crate::harness::TestStore;
+
+#[tokio::test]
+async fn of_many_attempts_the_newest_are_read_of_each_delivery() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    let backends = [world.backend("one").await.id, world.backend("other").await.id];
+    let (_, deliveries) = world.occurrence(&backends).await;
+    let attempts = |id: Uuid, count: i32| -> Vec<_> {
+        (1..=count)
+            .map(|attempt| NewAttempt {
+                scheduled_action_id: id,
+                status: "error",
+                error_message: None,
+                attempt,
+                response_status: None,
+                duration_ms: None,
+                reason: None,
+                platform_request_id: None,
+                created_date: at(attempt.into()),
+            })
+            .collect()
+    };
+    let (many, few) = (deliveries[0].id, deliveries[1].id);
+    within!(store, |tx| log::log_attempts(&*tx, &attempts(many.0, 1100)));
+    within!(store, |tx| log::log_attempts(&*tx, &attempts(few.0, 3)));
+    let read = async |ids: &[_], of| -> Vec<_> {
+        let all = delivery::attempts(store.read(), ids).await.unwrap().into_iter();
+        all.filter(|one| one.delivery_id == of).map(|one| one.number).collect()
+    };
+    assert_eq!(read(&[many], many).await, (101..=1100).collect::<Vec<_>>());
+    assert_eq!(read(&[many, few], many).await, (601..=1100).collect::<Vec<_>>());
+    assert_eq!(read(&[many, few], few).await, [1, 2, 3]);
+    let crowd: Vec<_> = (0..18).map(|_| ScheduledActionId::new()).chain([many, few]).collect();
+    assert_eq!(read(&crowd, many).await, (1001..=1100).collect::<Vec<_>>());
+    assert_eq!(read(&crowd, few).await, [1, 2, 3]);
+    let asked = [(many, 1), (many, 1100), (few, 4), (few, 3)];
+    let logged = delivery::logged(store.read(), &asked).await.unwrap();
+    let expected = [(many, 1, at(1)), (many, 1100, at(1100)), (few, 3, at(3))];
+    assert_eq!(logged, expected.into_iter().collect());
+}
 
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "rows, as they are written and as they are read")]

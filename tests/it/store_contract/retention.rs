@@ -44,7 +44,10 @@ async fn ended_occurrences_go_when_their_time_is_up_with_their_deliveries() {
         let due = at(i64::try_from(number).unwrap());
         let mut occurrence = world.new_occurrence(&trigger, due);
         (occurrence.status, occurrence.finished_at) = (status, ended.map(at));
-        let delivery = super::world::new_delivery(&occurrence, backend.id);
+        let mut delivery = super::world::new_delivery(&occurrence, backend.id);
+        if ended.is_some() {
+            delivery.status = ActionStatus::Completed;
+        }
         within!(store, |tx| executor::insert_occurrences(&*tx, &[occurrence.clone()]));
         within!(store, |tx| executor::insert_deliveries(&*tx, &[(delivery, None)]));
         if stays {
