@@ -22,15 +22,25 @@ use tower::ServiceExt;
 
 /// How long a connection may take to send the head of its next request, idle time included.
 const HEAD_WITHIN: Duration = Duration::from_secs(60);
-/// How many connections are open at once; further ones wait to be accepted.
-const CONNECTIONS: usize = 10_000;
+/// How many connections are open at once; further ones wait to be accepted. Fewer where the process
+/// may have few files open: half of them are for the database and for backends.
+const CONNECTIONS: u64 = 10_000;
+/// What is assumed where the system does not say how many files may be open.
+const FILES: u64 = 1_024;
+
+/// Lets the process have as many files open as the system allows it, up to what is of use. Answers
+/// how many clients may be connected at once.
+pub fn make_room() -> usize {
+    let files = rlimit::increase_nofile_limit(CONNECTIONS * 4).unwrap_or(FILES);
+    usize::try_from(CONNECTIONS.min(files / 2)).unwrap_or(usize::MAX)
+}
 /// How long accepting rests when it fails, for example because no file descriptor is left.
 const REST: Duration = Duration::from_millis(100);
 
 /// Serves until `stop`; then takes no new request, and returns when those under way are answered.
 pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
     let connections = TaskTracker::new();
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let places = Arc::new(Semaphore::new(make_room()));
     loop {
         let accepted = async {
             let place = places.clone().acquire_owned().await;

@@ -84,6 +84,7 @@ impl Executor {
             deliveries: deliveries.len(),
         };
         self.count_pass(&deliveries, &skipped);
+        self.count_unserved(plan.occurrences.iter().filter(|new| written.contains(&new.id)));
         let held = deliveries.into_iter().filter(|(_, leased)| leased.is_some());
         let held = held.map(|(delivery, _)| Claimed { action: delivery.into(), lease }).collect();
         self.hold(held, now).await;
@@ -155,6 +156,18 @@ impl Executor {
             let reason = skip_reason(run);
             metrics.occurrences_skipped(reason, u64::try_from(run.occurrences).unwrap_or(0));
             tracing::warn!(trigger = %run.trigger_id, reason, count = run.occurrences, "occurrences were recorded and not delivered");
+        }
+    }
+
+    /// What is due and has nobody to go to is worth an alert: it fails only when its budget ends.
+    fn count_unserved<'a>(&self, written: impl Iterator<Item = &'a Occurrence>) {
+        let mut unserved = std::collections::BTreeMap::<_, u64>::new();
+        for new in written.filter(|new| new.next_attempt_at.is_some()) {
+            *unserved.entry(new.application_id).or_default() += 1;
+        }
+        for (application, count) in unserved {
+            self.app.metrics.without_backend(application, count);
+            tracing::warn!(%application, count, "occurrences wait: their application has no active backend");
         }
     }
 }

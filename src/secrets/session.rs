@@ -33,16 +33,16 @@ pub struct SessionToken {
     pub claims: SessionClaims,
 }
 
-/// What a session token says. Times are whole seconds.
+/// What a session token says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionClaims {
     /// Who signed in.
     pub user_id: Uuid,
     /// The sign-in's own id.
     pub session_id: Uuid,
-    /// When they signed in.
+    /// When they signed in, to the millisecond.
     pub issued_at: DateTime<Utc>,
-    /// From this instant on the token is refused.
+    /// From this instant on, a whole second, the token is refused.
     pub expires_at: DateTime<Utc>,
 }
 
@@ -53,6 +53,8 @@ struct Wire {
     sub: Uuid,
     jti: Uuid,
     iat: i64,
+    /// The same in milliseconds: a password that is changed within the second ends the session.
+    iat_ms: i64,
     exp: i64,
 }
 
@@ -81,11 +83,11 @@ impl SessionSigner {
         now: DateTime<Utc>,
         ttl: Duration,
     ) -> Result<SessionToken, Error> {
-        let (iat, jti) = (now.timestamp(), Uuid::new_v4());
+        let (iat, iat_ms, jti) = (now.timestamp(), now.timestamp_millis(), Uuid::new_v4());
         let exp = i64::try_from(ttl.as_secs()).ok().and_then(|ttl| iat.checked_add(ttl));
         let exp = exp.ok_or_else(|| Error::internal("the session's end is out of range"))?;
         let (iss, aud) = (SELF.to_owned(), SELF.to_owned());
-        let wire = Wire { iss, aud, sub: user_id, jti, iat, exp };
+        let wire = Wire { iss, aud, sub: user_id, jti, iat, iat_ms, exp };
         let claims = claims(&wire).map_err(Error::internal)?;
         let token = encode(&Header::new(Algorithm::HS256), &wire, &self.encoding)
             .map_err(Error::internal)?;
@@ -125,7 +127,7 @@ fn claims(wire: &Wire) -> Result<SessionClaims, TokenRefusal> {
     Ok(SessionClaims {
         user_id: wire.sub,
         session_id: wire.jti,
-        issued_at: instant(wire.iat).ok_or_else(out_of_range)?,
+        issued_at: DateTime::from_timestamp_millis(wire.iat_ms).ok_or_else(out_of_range)?,
         expires_at: instant(wire.exp).ok_or_else(out_of_range)?,
     })
 }
@@ -201,7 +203,7 @@ mod tests {
     fn claims_that_are_missing_wrong_or_for_others_are_refused() {
         let signer = signer();
         let good = json!({"iss": SELF, "aud": SELF, "sub": Uuid::nil(), "jti": Uuid::nil(),
-                          "iat": 0, "exp": noon().timestamp() + 60});
+                          "iat": 0, "iat_ms": 0, "exp": noon().timestamp() + 60});
         let verify = |claims| {
             let token = encode(&Header::new(Algorithm::HS256), &claims, &signer.encoding).unwrap();
             signer.verify(&token, noon())

@@ -110,6 +110,11 @@ impl Metrics {
         self.app(app, |app| self.0.queue.failed.with_label_values(&[app]).inc_by(count));
     }
 
+    /// Occurrences of `app` found no active backend when they were due.
+    pub fn without_backend(&self, app: impl Display, count: u64) {
+        self.app(app, |app| self.0.queue.unserved.with_label_values(&[app]).inc_by(count));
+    }
+
     /// So many triggers are enabled now.
     pub fn set_active_triggers(&self, count: u64) {
         self.0.executor.active_triggers.set(gauge(count));
@@ -188,6 +193,7 @@ impl Metrics {
             let _ = self.0.queue.waiting.remove_label_values(&labels);
             let _ = self.0.queue.process_time.remove_label_values(&labels);
             let _ = self.0.queue.failed.remove_label_values(&labels);
+            let _ = self.0.queue.unserved.remove_label_values(&labels);
         }
     }
 
@@ -222,6 +228,7 @@ impl Metrics {
             self.0.queue.waiting.with_label_values(&[&app]);
             self.0.queue.process_time.with_label_values(&[&app]);
             self.0.queue.failed.with_label_values(&[&app]);
+            self.0.queue.unserved.with_label_values(&[&app]);
             apps.insert(app.clone());
         }
         count(&app);

@@ -22,6 +22,7 @@ pub(super) struct QueueSeries {
     pub waiting: IntGaugeVec,
     pub process_time: HistogramVec,
     pub failed: IntCounterVec,
+    pub unserved: IntCounterVec,
 }
 
 impl QueueSeries {
@@ -50,6 +51,10 @@ impl QueueSeries {
             failed: counter(
                 "pfy_executor_trigger_delivery_failed_total",
                 "Work for backends that failed or expired, and occurrences that found no backend.",
+            )?,
+            unserved: counter(
+                "pfy_executor_occurrences_without_backend_total",
+                "Occurrences that found no active backend when they were due; they wait for one.",
             )?,
         })
     }

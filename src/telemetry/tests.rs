@@ -56,6 +56,7 @@ fn names_types_and_labels_are_the_contract() {
         "pfy_executor_lateness_seconds histogram",
         "pfy_executor_leases_expired_total counter",
         "pfy_executor_occurrences_skipped_total counter",
+        "pfy_executor_occurrences_without_backend_total counter",
         "pfy_executor_passes_total counter",
         "pfy_executor_queue_all_total counter",
         "pfy_executor_queue_process_time_seconds histogram",
@@ -129,6 +130,7 @@ fn all_series_of_an_application_appear_with_its_first_event_and_go_with_it() {
         format!("pfy_executor_queue_waiting{{app=\"{APP}\"}}"),
         format!("pfy_executor_queue_process_time_seconds_count{{app=\"{APP}\"}}"),
         format!("pfy_executor_trigger_delivery_failed_total{{app=\"{APP}\"}}"),
+        format!("pfy_executor_occurrences_without_backend_total{{app=\"{APP}\"}}"),
     ];
     metrics.queued(OTHER, 1);
     assert!(series.iter().all(|series| value(&metrics, series).is_none()));

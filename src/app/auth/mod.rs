@@ -160,13 +160,13 @@ impl App {
         }
     }
 
-    /// A session begun in the very second from which sessions hold, holds: its token counts
-    /// whole seconds.
+    /// A session begun in the very millisecond from which sessions hold, holds: its token counts
+    /// milliseconds.
     async fn user_of_session(&self, id: UserId, issued_at: DateTime<Utc>) -> Result<Actor> {
         let found = people::credentials(self.store.read(), id).await?;
         let found = found.ok_or_else(invalid)?;
         let holds = found.user.disabled_at.is_none()
-            && issued_at >= found.sessions_valid_from.trunc_subsecs(0);
+            && issued_at >= found.sessions_valid_from.trunc_subsecs(3);
         if holds { Ok(actor(&found.user)) } else { Err(invalid()) }
     }
 }

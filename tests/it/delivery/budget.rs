@@ -28,6 +28,18 @@ async fn a_delivery_fails_after_the_last_attempt_and_says_why() {
 }
 
 #[tokio::test]
+async fn what_is_due_and_finds_no_backend_is_counted_when_it_is_due() {
+    let t = TestApp::new().await;
+    t.trigger("0 0 * * * *").await;
+    t.advance(7200);
+    t.run().await;
+    let line =
+        format!("pfy_executor_occurrences_without_backend_total{{app=\"{}\"}} 2", t.application.id);
+    let metrics = t.app.metrics.encode();
+    assert!(metrics.contains(&line), "{metrics}");
+}
+
+#[tokio::test]
 async fn a_retry_by_hand_gives_a_delivery_a_whole_new_budget() {
     let t = TestApp::with(&[("PFY_DISPATCH_RETRY_MAX_ATTEMPTS", "2")]).await;
     let backend = t.register("a").await;

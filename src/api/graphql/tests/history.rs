@@ -16,10 +16,10 @@ struct Scene {
 }
 
 impl Scene {
-    /// A delivery fails after its first attempt: the budget ends before the second is due.
+    /// A delivery fails after its first attempt, which is the only one.
     async fn new(status: u16) -> Self {
         let server = Server::with(&[
-            ("PFY_DISPATCH_RETRY_MAX_AGE", "1s"),
+            ("PFY_DISPATCH_RETRY_MAX_ATTEMPTS", "1"),
             ("PFY_CALLBACKS_ALLOWED_NETWORKS", "127.0.0.0/8"),
         ])
         .await;
