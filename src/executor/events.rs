@@ -140,7 +140,11 @@ impl Executor {
                 Ok(Batch::TooCostly(fit))
             }
             Err(error) if hopeless && !matches!(error, Error::Busy) => {
-                tx.back_to_savepoint().await?;
+                // Gone with its connection, which ends a transaction that thinks for too long. That
+                // is no verdict, and not the database's fault: it is tried again, and counted.
+                if tx.back_to_savepoint().await.is_err() {
+                    return Err(error);
+                }
                 give_up(tx, &events, &error, now).await.map(Batch::Done)
             }
             Err(error) => {

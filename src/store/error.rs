@@ -84,8 +84,8 @@ fn code(error: &DbErr) -> Option<String> {
 }
 
 /// PostgreSQL: 40001 and 40P01 serialization and deadlock, 08 the connection, 53 resources, 55P03
-/// no lock, 57014 cancelled, 57P01 to 57P03 the server stops or starts, 25006 read only. SQLite, whose low byte is the primary code: 5 and 6 busy and locked,
-/// 8 read only, 10 I/O, 13 full.
+/// no lock, 57014 cancelled, 57P01 to 57P03 the server stops or starts, 25006 read only. SQLite,
+/// whose low byte is the primary code: 5 and 6 busy and locked, 8 read only, 10 I/O, 13 full.
 fn is_code_of_busy(code: &str) -> bool {
     const POSTGRES: [&str; 8] =
         ["40001", "40P01", "55P03", "57014", "57P01", "57P02", "57P03", "25006"];

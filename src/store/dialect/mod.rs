@@ -15,6 +15,16 @@
 //! transaction locks work before occurrences. So two batches wait for each other in one
 //! direction only, and nobody is the victim of a deadlock.
 
+/// How open work is cancelled; `$2` is the reason, `$3` now. What is being worked on counts as
+/// attempted, and keeps the end of its lease: until then an attempt may be under way.
+macro_rules! cancelled {
+    () => {
+        "SET status = 'cancelled', last_error = $2, executed_at = $3,
+            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
+            lease_token = NULL, updated_at = $3"
+    };
+}
+
 mod attempts;
 mod line;
 mod queue;

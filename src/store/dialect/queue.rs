@@ -128,51 +128,62 @@ pub(in crate::store) const REAP: Sql = Sql {
 
 /// Cancels the open work of a trigger's pending occurrences. `$1` trigger, `$2` reason, `$3` now.
 pub(in crate::store) const CANCEL_TRIGGER_ACTIONS: Sql = Sql {
-    sqlite: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2, executed_at = $3,
-            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
-            lease_token = NULL, updated_at = $3
+    sqlite: concat!(
+        "UPDATE scheduled_action ",
+        cancelled!(),
+        "
         WHERE trigger_occurrence_id IN (
                 SELECT id FROM trigger_occurrence WHERE trigger_id = $1 AND status = 'pending')
-            AND status IN ('pending', 'processing')",
-    postgres: "WITH held AS MATERIALIZED (SELECT a.id FROM trigger_occurrence o
+            AND status IN ('pending', 'processing')"
+    ),
+    postgres: concat!(
+        "WITH held AS MATERIALIZED (SELECT a.id FROM trigger_occurrence o
             JOIN scheduled_action a ON a.trigger_occurrence_id = o.id
             WHERE o.trigger_id = $1 AND o.status = 'pending'
                 AND a.status IN ('pending', 'processing')
             ORDER BY a.id FOR UPDATE OF a)
-        UPDATE scheduled_action a SET status = 'cancelled', last_error = $2, executed_at = $3,
-            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
-            lease_token = NULL, updated_at = $3
-        FROM held h WHERE a.id = h.id AND a.status IN ('pending', 'processing')",
+        UPDATE scheduled_action a ",
+        cancelled!(),
+        "
+        FROM held h WHERE a.id = h.id AND a.status IN ('pending', 'processing')"
+    ),
 };
 
-/// Cancels open work of occurrences. As with every cancel, what is being worked on counts as
-/// attempted, and keeps the end of its lease: until then an attempt may be under way. `$1` occurrence ids, `$2` reason, `$3` now.
+/// Cancels open work of occurrences. `$1` occurrence ids, `$2` reason, `$3` now.
 pub(in crate::store) const CANCEL_ACTIONS: Sql = Sql {
-    sqlite: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2, executed_at = $3,
-            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
-            lease_token = NULL, updated_at = $3
+    sqlite: concat!(
+        "UPDATE scheduled_action ",
+        cancelled!(),
+        "
         WHERE trigger_occurrence_id IN (SELECT unhex(value) FROM jsonb_each($1))
-            AND status IN ('pending', 'processing')",
-    postgres: "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
+            AND status IN ('pending', 'processing')"
+    ),
+    postgres: concat!(
+        "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
             WHERE trigger_occurrence_id
                     IN (SELECT x::uuid FROM json_array_elements_text($1::json) x)
                 AND status IN ('pending', 'processing') ORDER BY id FOR UPDATE)
-        UPDATE scheduled_action a SET status = 'cancelled', last_error = $2, executed_at = $3,
-            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
-            lease_token = NULL, updated_at = $3
-        FROM held h WHERE a.id = h.id AND a.status IN ('pending', 'processing')",
+        UPDATE scheduled_action a ",
+        cancelled!(),
+        "
+        FROM held h WHERE a.id = h.id AND a.status IN ('pending', 'processing')"
+    ),
 };
 
 /// Cancels one piece of open work. `$1` id, `$2` reason, `$3` now.
 pub(in crate::store) const CANCEL_ACTION: Sql = Sql {
-    sqlite: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2, executed_at = $3,
-            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
-            lease_token = NULL, updated_at = $3
-        WHERE id = $1 AND status IN ('pending', 'processing')",
-    postgres: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2, executed_at = $3,
-            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
-            lease_token = NULL, updated_at = $3
-        WHERE id = $1 AND status IN ('pending', 'processing')",
+    sqlite: concat!(
+        "UPDATE scheduled_action ",
+        cancelled!(),
+        "
+        WHERE id = $1 AND status IN ('pending', 'processing')"
+    ),
+    postgres: concat!(
+        "UPDATE scheduled_action ",
+        cancelled!(),
+        "
+        WHERE id = $1 AND status IN ('pending', 'processing')"
+    ),
 };
 
 /// Makes what waits in a lane because it failed or was put off due; what waits for its time goes on

@@ -9,62 +9,74 @@ use super::Sql;
 /// Cancels open work of a backend. Answers the occurrences it was for. What waits for a backend
 /// stands in its lane. `$1` backend, `$2` reason, `$3` now.
 pub(in crate::store) const CANCEL_BACKEND_ACTIONS: Sql = Sql {
-    sqlite: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2, executed_at = $3,
-            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
-            lease_token = NULL, updated_at = $3
+    sqlite: concat!(
+        "UPDATE scheduled_action ",
+        cancelled!(),
+        "
         WHERE id IN (
             SELECT id FROM scheduled_action
                 WHERE status = 'pending' AND lane = $1 AND backend_id = $1
             UNION ALL
             SELECT id FROM scheduled_action WHERE status = 'processing' AND backend_id = $1)
-        RETURNING trigger_occurrence_id AS id",
-    postgres: "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
+        RETURNING trigger_occurrence_id AS id"
+    ),
+    postgres: concat!(
+        "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
             WHERE status = 'pending' AND lane = $1 AND backend_id = $1
                 OR status = 'processing' AND backend_id = $1
             ORDER BY id FOR UPDATE)
-        UPDATE scheduled_action a SET status = 'cancelled', last_error = $2, executed_at = $3,
-            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
-            lease_token = NULL, updated_at = $3
+        UPDATE scheduled_action a ",
+        cancelled!(),
+        "
         WHERE a.id = ANY (ARRAY(SELECT id FROM held)) AND a.status IN ('pending', 'processing')
-        RETURNING a.trigger_occurrence_id AS id",
+        RETURNING a.trigger_occurrence_id AS id"
+    ),
 };
 
 /// Cancels open work of a LINE OA. `$1` LINE OA, `$2` reason, `$3` now.
 pub(in crate::store) const CANCEL_LINE_ACTIONS: Sql = Sql {
-    sqlite: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2, executed_at = $3,
-            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
-            lease_token = NULL, updated_at = $3
+    sqlite: concat!(
+        "UPDATE scheduled_action ",
+        cancelled!(),
+        "
         WHERE id IN (
             SELECT id FROM scheduled_action WHERE status = 'pending' AND line_oa_id = $1
             UNION ALL
-            SELECT id FROM scheduled_action WHERE status = 'processing' AND line_oa_id = $1)",
-    postgres: "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
+            SELECT id FROM scheduled_action WHERE status = 'processing' AND line_oa_id = $1)"
+    ),
+    postgres: concat!(
+        "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
             WHERE status = 'pending' AND line_oa_id = $1
                 OR status = 'processing' AND line_oa_id = $1
             ORDER BY id FOR UPDATE)
-        UPDATE scheduled_action a SET status = 'cancelled', last_error = $2, executed_at = $3,
-            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
-            lease_token = NULL, updated_at = $3
-        WHERE a.id = ANY (ARRAY(SELECT id FROM held)) AND a.status IN ('pending', 'processing')",
+        UPDATE scheduled_action a ",
+        cancelled!(),
+        "
+        WHERE a.id = ANY (ARRAY(SELECT id FROM held)) AND a.status IN ('pending', 'processing')"
+    ),
 };
 
 /// Cancels open work of a workflow. `$1` workflow, `$2` reason, `$3` now.
 pub(in crate::store) const CANCEL_WORKFLOW_ACTIONS: Sql = Sql {
-    sqlite: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2, executed_at = $3,
-            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
-            lease_token = NULL, updated_at = $3
+    sqlite: concat!(
+        "UPDATE scheduled_action ",
+        cancelled!(),
+        "
         WHERE id IN (
             SELECT id FROM scheduled_action WHERE status = 'pending' AND workflow_id = $1
             UNION ALL
-            SELECT id FROM scheduled_action WHERE status = 'processing' AND workflow_id = $1)",
-    postgres: "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
+            SELECT id FROM scheduled_action WHERE status = 'processing' AND workflow_id = $1)"
+    ),
+    postgres: concat!(
+        "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
             WHERE status = 'pending' AND workflow_id = $1
                 OR status = 'processing' AND workflow_id = $1
             ORDER BY id FOR UPDATE)
-        UPDATE scheduled_action a SET status = 'cancelled', last_error = $2, executed_at = $3,
-            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
-            lease_token = NULL, updated_at = $3
-        WHERE a.id = ANY (ARRAY(SELECT id FROM held)) AND a.status IN ('pending', 'processing')",
+        UPDATE scheduled_action a ",
+        cancelled!(),
+        "
+        WHERE a.id = ANY (ARRAY(SELECT id FROM held)) AND a.status IN ('pending', 'processing')"
+    ),
 };
 
 /// Deletes all work of applications: deliveries of their occurrences, calls, and what is part of

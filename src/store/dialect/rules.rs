@@ -247,17 +247,21 @@ pub(in crate::store) const COPY_ACTIONS: Sql = Sql {
 
 /// Cancels open work of a rule. `$1` rule, `$2` reason, `$3` now.
 pub(in crate::store) const CANCEL_RULE_ACTIONS: Sql = Sql {
-    sqlite: "UPDATE scheduled_action SET status = 'cancelled', last_error = $2, executed_at = $3,
-            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
-            lease_token = NULL, updated_at = $3
-        WHERE trigger_rule_id = $1 AND status IN ('pending', 'processing')",
-    postgres: "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
+    sqlite: concat!(
+        "UPDATE scheduled_action ",
+        cancelled!(),
+        "
+        WHERE trigger_rule_id = $1 AND status IN ('pending', 'processing')"
+    ),
+    postgres: concat!(
+        "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
             WHERE trigger_rule_id = $1 AND status IN ('pending', 'processing')
             ORDER BY id FOR UPDATE)
-        UPDATE scheduled_action a SET status = 'cancelled', last_error = $2, executed_at = $3,
-            retry_count = retry_count + (CASE status WHEN 'processing' THEN 1 ELSE 0 END),
-            lease_token = NULL, updated_at = $3
-        FROM held h WHERE a.id = h.id AND a.status IN ('pending', 'processing')",
+        UPDATE scheduled_action a ",
+        cancelled!(),
+        "
+        FROM held h WHERE a.id = h.id AND a.status IN ('pending', 'processing')"
+    ),
 };
 
 /// Cancels open work about subjects of which a later event has come; work whose event is kept no more

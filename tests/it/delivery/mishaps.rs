@@ -37,14 +37,20 @@ async fn an_attempt_that_panics_is_recorded_and_its_slot_is_free_again() {
     assert_eq!(t.receiver.received().len(), 1);
 }
 
-#[tokio::test]
-async fn work_is_claimed_though_where_it_leads_can_not_be_read_and_is_sent_when_it_can() {
+/// A delivery that is due and that nobody holds.
+async fn queued() -> TestApp {
     let t = TestApp::new().await;
     t.register("a").await;
     t.trigger("0 0 * * * *").await;
     t.advance(3600);
     t.register("a").await;
     t.another_executor().await.pass(t.app.now(), 0).await.unwrap();
+    t
+}
+
+#[tokio::test]
+async fn work_is_claimed_though_where_it_leads_can_not_be_read_and_is_sent_when_it_can() {
+    let t = queued().await;
     execute(&t.app.store, AWAY).await;
     assert_eq!(t.executor.claim(t.app.now(), 10).await.unwrap(), 1);
     execute(&t.app.store, BACK).await;
@@ -55,12 +61,7 @@ async fn work_is_claimed_though_where_it_leads_can_not_be_read_and_is_sent_when_
 
 #[tokio::test]
 async fn work_whose_place_stays_unread_is_given_back_and_has_lost_no_attempt() {
-    let t = TestApp::new().await;
-    t.register("a").await;
-    t.trigger("0 0 * * * *").await;
-    t.advance(3600);
-    t.register("a").await;
-    t.another_executor().await.pass(t.app.now(), 0).await.unwrap();
+    let t = queued().await;
     execute(&t.app.store, AWAY).await;
     t.run().await;
     execute(&t.app.store, BACK).await;
