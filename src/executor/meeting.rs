@@ -20,8 +20,8 @@ use crate::store::event::{self, Processed};
 use crate::store::supersede::{Subject, Superseded, supersede};
 use crate::store::{Tx, line};
 
-/// What the rules that wait for one event, or for one user of a cycle, may cost together: so many
-/// steps of an interpreter, a second or two. Rules that come after that have failed.
+/// What the rules that wait for one event may cost together: so many steps of an interpreter, which
+/// does about 8 million of them a second. Rules that come after that have failed.
 const EVENT_COST_MAX: usize = 20_000_000;
 /// A transaction takes in no more once it has cost so much.
 pub(super) const BATCH_COST_MAX: usize = 20_000_000;

@@ -89,6 +89,7 @@ pub struct Executor {
     failures: AtomicU32,
     /// The event that is evaluated alone, and how often it was.
     alone: Mutex<Option<(EventId, u32)>>,
+    unserved: pass::Unserved,
     /// Cycles that could not be walked, and whose turn it is.
     walks: Walks,
     /// Whether more events wait than one batch holds, and several at once are worth it.
@@ -132,7 +133,7 @@ impl Executor {
         });
         let started_at = app.now();
         let (targets, rulebook, cursor) = Default::default();
-        let (failures, alone, walks, events_wait) = Default::default();
+        let (failures, alone, walks, unserved, events_wait) = Default::default();
         let jitter = Box::new(rand::random::<f64>);
         Self {
             app,
@@ -146,6 +147,7 @@ impl Executor {
             failures,
             alone,
             walks,
+            unserved,
             events_wait,
             jitter,
         }

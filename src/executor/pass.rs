@@ -2,15 +2,16 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Duration, Utc};
 use serde_json::json;
 
 use super::{BATCH, Executor};
 use crate::domain::cron::Schedule;
 use crate::domain::delivery::{ActionStatus, Delivery};
 use crate::domain::fan_out::fan_out;
-use crate::domain::id::OccurrenceId;
+use crate::domain::id::{ApplicationId, OccurrenceId};
 use crate::domain::trigger::{Occurrence, OccurrenceStatus, Origin, Payload, Trigger};
 use crate::domain::window::{self, Evaluation, Skipped};
 use crate::error::Result;
@@ -21,6 +22,9 @@ use crate::store::log::{self, NewLog};
 const ROWS_PER_TRANSACTION: usize = 5_000;
 /// Nor once it has looked at so many due times, most of which may be skipped together.
 const DUE_TIMES_PER_TRANSACTION: usize = window::COUNTED_MAX;
+
+/// How long it is not said again that an application has no active backend.
+const SILENCE: Duration = Duration::minutes(5);
 
 /// What a pass did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -167,8 +171,25 @@ impl Executor {
         }
         for (application, count) in unserved {
             self.app.metrics.without_backend(application, count);
-            tracing::warn!(%application, count, "occurrences wait: their application has no active backend");
+            if self.unserved.is_news(application, self.app.now()) {
+                tracing::warn!(%application, "what is due waits: the application has no active backend");
+            }
         }
+    }
+}
+
+/// Applications of which was said that they have no active backend, and when.
+#[derive(Default)]
+pub(super) struct Unserved(Mutex<HashMap<ApplicationId, DateTime<Utc>>>);
+
+impl Unserved {
+    /// Whether to say it of this one at `now`: not again within a while.
+    fn is_news(&self, application: ApplicationId, now: DateTime<Utc>) -> bool {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        said.retain(|_, at| now - *at < SILENCE);
+        let known = said.len();
+        said.entry(application).or_insert(now);
+        said.len() > known
     }
 }
 
@@ -230,5 +251,22 @@ fn row(run: &Occurrence, now: DateTime<Utc>) -> NewLog<'_> {
         reason: run.reason.as_deref(),
         created_date: now,
         ..NewLog::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn that_an_application_has_no_backend_is_said_first_and_every_five_minutes() {
+        let (unserved, one, other) =
+            (Unserved::default(), ApplicationId::new(), ApplicationId::new());
+        let at = |seconds| DateTime::UNIX_EPOCH + Duration::seconds(seconds);
+        assert!(unserved.is_news(one, at(0)));
+        assert!(unserved.is_news(other, at(1)));
+        assert!(!unserved.is_news(one, at(299)));
+        assert!(unserved.is_news(one, at(300)));
+        assert!(!unserved.is_news(other, at(300)));
     }
 }
