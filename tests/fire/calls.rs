@@ -187,9 +187,7 @@ fn apart(evidence: &Evidence, deliveries: &Deliveries<'_>) -> Check {
     let wrong = pairs(deliveries)
         .filter(|(one, next)| one.ended.is_none_or(|ended| next.at + MOMENT / 2 < ended))
         .filter(|(one, next)| cause(&evidence.past.faults, one, next.at).is_none())
-        .map(|(one, next)| {
-            format!("{}: until {:?}, then from {}", one.webhook_id, one.ended, next.at)
-        });
+        .map(|(one, next)| format!("{}, then {}", told(one), told(next)));
     let wrong = wrong.collect();
     Check::of(
         "attempts of a delivery do not overlap without a cause",
@@ -197,6 +195,11 @@ fn apart(evidence: &Evidence, deliveries: &Deliveries<'_>) -> Check {
         "repetitions",
         wrong,
     )
+}
+
+fn told(request: &Request) -> String {
+    let Request { webhook_id, attempt, backend, sender, at, ended, .. } = request;
+    format!("attempt {attempt} of {webhook_id} at {backend} by {sender:?} from {at} to {ended:?}")
 }
 
 fn explained(evidence: &Evidence, deliveries: &Deliveries<'_>) -> Check {
