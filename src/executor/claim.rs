@@ -25,7 +25,7 @@ impl Executor {
         let claimed = executor::claim(&self.app.store, claim).await?;
         self.turn(&claimed);
         let count = claimed.len();
-        self.hold(claimed, now).await;
+        self.lanes.push(self.aim(claimed, now).await);
         Ok(count)
     }
 
@@ -38,11 +38,11 @@ impl Executor {
         *self.cursor.lock().unwrap_or_else(PoisonError::into_inner) = next;
     }
 
-    /// Puts claimed work into the lanes. It is under lease already: where it leads is read again when
-    /// it is performed if that can't be read now.
-    pub(super) async fn hold(&self, claimed: Vec<Claimed>, now: DateTime<Utc>) {
+    /// What claimed work asks for and where that leads. It is under lease already, or will be: what can't
+    /// be read now is read again when the work is performed.
+    pub(super) async fn aim(&self, claimed: Vec<Claimed>, now: DateTime<Utc>) -> Vec<Work> {
         if claimed.is_empty() {
-            return;
+            return Vec::new();
         }
         let jobs: Vec<_> = claimed.iter().map(|held| Job::of(&held.action)).collect();
         let places: HashSet<_> = jobs.iter().map(Job::place).collect();
@@ -61,6 +61,6 @@ impl Executor {
             let target = Held { target, known_at: now };
             Work { claimed, job, target, start_before }
         });
-        self.lanes.push(work);
+        work.collect()
     }
 }

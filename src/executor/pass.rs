@@ -1,12 +1,13 @@
 //! A pass: due triggers become occurrences and deliveries, in one transaction with the windows.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
 use chrono::{DateTime, Duration, Utc};
 use serde_json::json;
 
+use super::lanes::Work;
 use super::{BATCH, Executor};
 use crate::domain::cron::Schedule;
 use crate::domain::delivery::{ActionStatus, Delivery};
@@ -15,6 +16,7 @@ use crate::domain::id::{ApplicationId, OccurrenceId};
 use crate::domain::trigger::{Occurrence, OccurrenceStatus, Origin, Payload, Trigger};
 use crate::domain::window::{self, Evaluation, Skipped};
 use crate::error::Result;
+use crate::store::Tx;
 use crate::store::executor::{self, Claimed, Lease, Window};
 use crate::store::log::{self, NewLog};
 
@@ -52,16 +54,42 @@ impl Plan {
         self.deliveries.len().max(self.occurrences.len()) >= ROWS_PER_TRANSACTION
             || self.due_times >= DUE_TIMES_PER_TRANSACTION
     }
+
+    fn skipped(&self) -> impl Iterator<Item = &Occurrence> {
+        self.occurrences.iter().filter(|new| new.status == OccurrenceStatus::Skipped)
+    }
+}
+
+/// A pass that is written and not yet committed. It holds its triggers; dropped, or after a crash, it has
+/// not happened, and they are due as before.
+#[must_use]
+pub struct Prepared {
+    tx: Tx,
+    report: PassReport,
+    plan: Plan,
+    written: HashSet<OccurrenceId>,
+    deliveries: Vec<(Delivery, Option<Lease>)>,
+    /// What this executor holds from then on.
+    work: Vec<Work>,
 }
 
 impl Executor {
     /// Evaluates triggers that are due at `now`, one batch of them. Up to `room` of the deliveries
     /// are held by this executor from birth. Repeating a pass makes nothing twice.
     pub async fn pass(&self, now: DateTime<Utc>, room: usize) -> Result<PassReport> {
+        match self.prepare(now, room).await? {
+            Some(prepared) => self.complete(prepared).await,
+            None => Ok(PassReport::default()),
+        }
+    }
+
+    /// All of a pass at `now` but its commit, so that it can be had ready when `now` comes. None:
+    /// nothing will be due, or others have it.
+    pub async fn prepare(&self, now: DateTime<Utc>, room: usize) -> Result<Option<Prepared>> {
         let tx = self.app.store.begin().await?;
         let due = executor::due_triggers(&*tx, now, BATCH).await?;
         if due.is_empty() {
-            return Ok(PassReport::default());
+            return Ok(None);
         }
         let backends = self.active(&tx, due.iter().map(|t| t.application_id), now).await?;
         let mut plan = Plan::default();
@@ -74,24 +102,30 @@ impl Executor {
         }
         let written = executor::insert_occurrences(&*tx, &plan.occurrences).await?;
         plan.deliveries.retain(|delivery| written.contains(&delivery.occurrence_id));
-        let (lease, deliveries) = self.lease_some(plan.deliveries, room, now);
+        let deliveries = std::mem::take(&mut plan.deliveries);
+        let (lease, deliveries) = self.lease_some(deliveries, room, now);
         executor::insert_deliveries(&*tx, &deliveries).await?;
         executor::move_windows(&*tx, &plan.windows).await?;
-        let skipped = |new: &&Occurrence| new.status == OccurrenceStatus::Skipped;
-        let skipped: Vec<_> = plan.occurrences.iter().filter(skipped).collect();
-        let logs: Vec<_> = skipped.iter().map(|skipped| row(skipped, now)).collect();
+        let logs: Vec<_> = plan.skipped().map(|skipped| row(skipped, now)).collect();
         log::insert_logs(&*tx, &logs).await?;
-        tx.commit_unaudited().await?;
+        let held = deliveries.iter().filter(|(_, leased)| leased.is_some());
+        let held = held.map(|(delivery, _)| Claimed { action: delivery.clone().into(), lease });
+        let work = self.aim(held.collect(), now).await;
         let report = PassReport {
             triggers: plan.windows.len(),
             occurrences: written.len(),
             deliveries: deliveries.len(),
         };
-        self.count_pass(&deliveries, &skipped);
+        Ok(Some(Prepared { tx, report, plan, written, deliveries, work }))
+    }
+
+    /// Commits a pass and takes in what this executor holds of it.
+    pub async fn complete(&self, prepared: Prepared) -> Result<PassReport> {
+        let Prepared { tx, report, plan, written, deliveries, work } = prepared;
+        tx.commit_unaudited().await?;
+        self.lanes.push(work);
+        self.count_pass(&deliveries, plan.skipped());
         self.count_unserved(plan.occurrences.iter().filter(|new| written.contains(&new.id)));
-        let held = deliveries.into_iter().filter(|(_, leased)| leased.is_some());
-        let held = held.map(|(delivery, _)| Claimed { action: delivery.into(), lease }).collect();
-        self.hold(held, now).await;
         Ok(report)
     }
 
@@ -147,7 +181,11 @@ impl Executor {
         (lease, leased.collect())
     }
 
-    fn count_pass(&self, deliveries: &[(Delivery, Option<Lease>)], skipped: &[&Occurrence]) {
+    fn count_pass<'a>(
+        &self,
+        deliveries: &[(Delivery, Option<Lease>)],
+        skipped: impl Iterator<Item = &'a Occurrence>,
+    ) {
         let metrics = &self.app.metrics;
         let mut queued = std::collections::BTreeMap::<_, u64>::new();
         for (delivery, _) in deliveries {

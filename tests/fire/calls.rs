@@ -183,10 +183,21 @@ fn was_stopped(evidence: &Evidence, request: &Request, at: DateTime<Utc>) -> boo
     })
 }
 
+/// An attempt has ended when its connection has, or when the executor says so: whoever notices that a
+/// connection was closed may do so late.
 fn apart(evidence: &Evidence, deliveries: &Deliveries<'_>) -> Check {
+    let own = evidence.ledger.logs.iter();
+    let own = own.filter(|log| log.reason.as_deref() != Some("lease_expired"));
+    let said: BTreeMap<_, _> =
+        own.map(|log| ((log.scheduled_action_id, log.attempt), log.created_date)).collect();
+    let end = |one: &Request| {
+        let said = said.get(&(Some(one.webhook_id), Some(one.attempt))).copied();
+        one.ended.into_iter().chain(said).min()
+    };
     let wrong = pairs(deliveries)
-        .filter(|(one, next)| one.ended.is_none_or(|ended| next.at + MOMENT / 2 < ended))
+        .filter(|(one, next)| end(one).is_none_or(|ended| next.at + MOMENT / 2 < ended))
         .filter(|(one, next)| cause(&evidence.past.faults, one, next.at).is_none())
+        .filter(|(one, _)| !was_stopped(evidence, one, one.at))
         .map(|(one, next)| format!("{}, then {}", told(one), told(next)));
     let wrong = wrong.collect();
     Check::of(

@@ -13,7 +13,7 @@ use crate::world::DISABLE;
 /// What the name of a check begins with, and what spoils it; false: there is nothing to spoil.
 type Spoiled = (&'static str, fn(&mut Evidence) -> bool);
 
-const SPOILED: [Spoiled; 14] = [
+const SPOILED: [Spoiled; 15] = [
     ("no due second has two", |found| {
         let first = found.ledger.occurrences.iter().find(|one| one.origin == "schedule").cloned();
         first.map(|one| found.ledger.occurrences.push(one)).is_some()
@@ -45,6 +45,15 @@ const SPOILED: [Spoiled; 14] = [
     }),
     ("attempts of a delivery carry", |found| repeat(found, |again| again.body.push(b' '))),
     ("attempt numbers rise", |found| repeat(found, |again| again.attempt = 0)),
+    ("attempts of a delivery do not overlap", |found| {
+        repeat(found, |_| ()) && {
+            let repeated = found.requests.last().map(|again| again.webhook_id);
+            let first = found.requests.iter_mut().find(|one| Some(one.webhook_id) == repeated);
+            found.past = Arc::default();
+            found.ledger.logs.clear();
+            first.map(|one| one.ended = Some(one.at + Duration::seconds(5))).is_some()
+        }
+    }),
     ("each duplicate", |found| {
         repeat(found, |_| ()) && {
             // With nothing to blame, every duplicate is one too many.

@@ -62,6 +62,26 @@ async fn work_of_which_no_hint_was_heard_is_found_by_the_next_look() {
     driving.await.unwrap();
 }
 
+#[tokio::test]
+async fn what_is_ready_before_it_is_due_waits_for_its_time() {
+    let (t, other) = world().await;
+    let each_second = t.trigger("* * * * * *").await;
+    let due = each_second.next_fire_at.unwrap();
+    t.clock.set(due - chrono::Duration::milliseconds(1));
+    t.app.run_trigger(&t.caller, other.id).await.unwrap();
+    let stop = CancellationToken::new();
+    let driving = drive(&t, &stop).await;
+    t.receiver.until(|received| received.len() == 1).await;
+    assert!(t.occurrences().await.iter().all(|one| one.trigger_id == other.id));
+    t.clock.set(due);
+    t.receiver.until(|received| received.len() == 2).await;
+    let occurrences = t.occurrences().await;
+    let called = occurrences.iter().find(|one| one.trigger_id == each_second.id).unwrap();
+    assert_eq!((called.scheduled_at, called.created_at), (due, due));
+    stop.cancel();
+    driving.await.unwrap();
+}
+
 /// On SQLite, with its one writer, nothing can hold up an evaluation alone.
 #[tokio::test]
 async fn a_trigger_is_called_while_an_evaluation_hangs() {

@@ -1,5 +1,6 @@
 //! From a due time to a backend, with everything real but the clock.
 
+mod ahead;
 mod attempts;
 mod budget;
 mod cost;
