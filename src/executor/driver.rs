@@ -30,7 +30,9 @@ const STEP_MAX: Duration = Duration::from_secs(30);
 /// for it.
 const LEAD_MAX: Duration = Duration::from_millis(50);
 /// What is added to how long passes took lately.
-const LEAD_MORE: Duration = Duration::from_millis(2);
+const LEAD_MORE: Duration = Duration::from_millis(3);
+/// How late the runtime's timer may ring.
+const COARSE: Duration = Duration::from_millis(2);
 const RETAIN_EVERY: Duration = Duration::from_secs(600);
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(100);
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -252,13 +254,8 @@ impl Driver {
     /// Waits for `at`. False: the clock was set back meanwhile.
     async fn came(&self, at: DateTime<Utc>) -> bool {
         let left = || (at - self.executor.clock().now()).to_std().unwrap_or_default();
-        for _ in 0..3 {
-            match left() {
-                Duration::ZERO => return true,
-                left if left > LEAD_MAX => return false,
-                left => rest_for(left).await,
-            }
-        }
+        rest_for(left().min(LEAD_MAX).saturating_sub(COARSE)).await;
+        rest_precisely(left().min(COARSE)).await;
         left().is_zero()
     }
 
@@ -401,4 +398,11 @@ impl Driver {
 #[expect(clippy::disallowed_methods, reason = "the driver is what waits")]
 pub(super) async fn rest_for(duration: Duration) {
     tokio::time::sleep(duration).await;
+}
+
+/// Rests on a thread of its own: the runtime's timer rings at whole milliseconds.
+#[expect(clippy::disallowed_methods, reason = "the driver is what waits")]
+async fn rest_precisely(duration: Duration) {
+    // It does not panic and is not cancelled.
+    let _ = tokio::task::spawn_blocking(move || std::thread::sleep(duration)).await;
 }
