@@ -209,3 +209,32 @@ async fn set_time_zone(config: Config, zone: &str) -> Result<()> {
     println!("Set cron.time_zone to it for every process, then start them.");
     Ok(())
 }
+
+/// What stopped a command, with its causes: each that is not said already.
+pub fn told(error: &anyhow::Error) -> String {
+    // What clients are told stands for a cause that is told here.
+    let hidden = crate::error::Error::internal("").to_string();
+    let causes = error.chain().map(ToString::to_string).filter(|cause| *cause != hidden);
+    causes.fold(String::new(), |told, cause| match told.as_str() {
+        "" => cause,
+        said if said.contains(&cause) => told,
+        said => format!("{said}: {cause}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_causes_of_a_failure_are_told_and_none_of_them_twice() {
+        let refused = std::io::Error::other("connection refused");
+        let error = anyhow::Error::new(crate::error::Error::internal(refused));
+        let error = error.context("connection refused by it").context("can't open the database");
+        assert_eq!(told(&error), "can't open the database: connection refused by it");
+        let refused = std::io::Error::other("connection refused");
+        let error = anyhow::Error::new(crate::error::Error::internal(refused));
+        let error = error.context("can't open the database");
+        assert_eq!(told(&error), "can't open the database: connection refused");
+    }
+}

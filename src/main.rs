@@ -14,7 +14,7 @@ async fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // The causes, and no stack: what stops a start is an operator's to mend.
         Err(error) => {
-            eprintln!("Error: {error:#}");
+            eprintln!("Error: {}", cli::told(&error));
             ExitCode::FAILURE
         }
     }

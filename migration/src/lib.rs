@@ -12,6 +12,7 @@ mod m20260101_000003_triggers;
 mod m20260101_000004_queue;
 mod m20260101_000005_records;
 mod m20260101_000006_rules;
+mod m20260101_000007_audit;
 
 /// The list of changes, oldest first.
 #[derive(Debug)]
@@ -27,6 +28,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20260101_000004_queue::Migration),
             Box::new(m20260101_000005_records::Migration),
             Box::new(m20260101_000006_rules::Migration),
+            Box::new(m20260101_000007_audit::Migration),
         ]
     }
 }

@@ -1,20 +1,18 @@
-//! What happened and what waits: occurrences, deliveries, backends, the audit log, the executors;
-//! and the two changes that people make to it.
+//! What happened and what waits: occurrences, deliveries, backends, the audit log, the executors.
 
 use chrono::{DateTime, Duration, Utc};
-use serde_json::json;
 
 use super::App;
 use crate::domain::access::Scope;
 use crate::domain::application::Backend;
-use crate::domain::audit::{AuditLog, Caller, Change};
+use crate::domain::audit::AuditLog;
 use crate::domain::cron::Zone;
 use crate::domain::delivery::Delivery;
 use crate::domain::executor::ExecutorInstance;
 use crate::domain::id::{ApplicationId, BackendId, OccurrenceId, ScheduledActionId};
 use crate::domain::page::{Direction, Page, PageRequest};
 use crate::domain::trigger::Occurrence;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::store::application::Activity;
 use crate::store::{application, audit, delivery, executor, trigger};
 
@@ -96,11 +94,6 @@ impl App {
         application::backends(self.store.read(), scope, application, activity, request).await
     }
 
-    /// Whether a backend receives triggers now.
-    pub fn is_active(&self, backend: &Backend) -> bool {
-        backend.is_active(self.now(), self.heartbeat_timeout())
-    }
-
     /// The audit log that the scope lets see and `filter` asks for, latest first. A machine user
     /// sees the rows of its own application only, not those of the whole project.
     pub async fn audit_logs(
@@ -151,65 +144,4 @@ impl App {
             + super::span(self.config.dispatch.lease);
         instance.stopped_at.is_none() && instance.last_pass_at >= now - patience
     }
-
-    /// Makes a delivery that ended as failed or cancelled due again, with a fresh budget. Refused
-    /// with `CONFLICT`: any other state, and a trigger or backend that was deleted since.
-    pub async fn retry_delivery(&self, caller: &Caller, id: ScheduledActionId) -> Result<Delivery> {
-        let now = self.now();
-        let tx = self.store.begin().await?;
-        let before = delivery::find(&*tx, caller.actor.scope(), id).await?;
-        let application =
-            self.writable_application(&*tx, &caller.actor, before.application_id).await?;
-        let all = Scope::Everything;
-        let of = |what| (what, "delivery");
-        gone(trigger::find_for_update(&tx, all, before.trigger_id).await, of("trigger"))?;
-        gone(application::backend(&*tx, all, before.backend_id).await, of("backend"))?;
-        let expires_at = now + self.retry_policy().max_age;
-        if !delivery::requeue(&*tx, &before, now, expires_at).await? {
-            return Err(Error::conflict("id", not_ended(&before)));
-        }
-        let after = delivery::find(&*tx, all, id).await?;
-        let change = Change {
-            action: "delivery.retry",
-            entity_type: "delivery",
-            entity_id: id.0,
-            project_id: Some(application.project_id),
-            application_id: Some(application.id),
-            before: Some(summary(&before)),
-            after: Some(summary(&after)),
-        };
-        tx.commit(caller, now, &[change]).await?;
-        self.metrics.queued(application.id, 1);
-        self.wake.hint();
-        Ok(after)
-    }
-}
-
-/// Turns "not found" into a conflict: the delivery or other work is there, what it needs is not.
-pub(super) fn gone<T>(found: Result<T>, (what, of): (&str, &str)) -> Result<()> {
-    match found {
-        Ok(_) => Ok(()),
-        Err(Error::NotFound { .. }) => Err(Error::conflict(
-            "id",
-            format!("the {what} of this {of} was deleted, so it can't be retried"),
-        )),
-        Err(error) => Err(error),
-    }
-}
-
-fn not_ended(delivery: &Delivery) -> String {
-    let status = delivery.status.as_str();
-    format!("only a failed or cancelled delivery can be retried, this one is {status}")
-}
-
-fn summary(delivery: &Delivery) -> serde_json::Value {
-    json!({
-        "status": delivery.status.as_str(),
-        "triggerId": delivery.trigger_id,
-        "occurrenceId": delivery.occurrence_id,
-        "backendId": delivery.backend_id,
-        "attempts": delivery.retry_count,
-        "executeAt": delivery.execute_at,
-        "lastError": delivery.last_error,
-    })
 }

@@ -13,7 +13,7 @@ use crate::domain::input;
 use crate::domain::page::{Page, PageRequest};
 use crate::domain::people::ProjectMember;
 use crate::error::{Error, Result};
-use crate::store::{Hold, Tx, people};
+use crate::store::{Hold, Tx, ownership, people};
 
 /// Who is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,7 +152,7 @@ async fn referred(tx: &Tx, user: UserRef) -> Result<UserId> {
 /// Refuses to take the role of the last owner.
 async fn keep_an_owner(tx: &Tx, actor: &Actor, member: &ProjectMember) -> Result<()> {
     let last = member.role == Role::Owner
-        && people::count_owners(&**tx, member.project_id).await? <= 1
+        && ownership::count_owners(&**tx, member.project_id).await? <= 1
         && require_administrator(actor).is_err();
     if last {
         let reason = "this is the project's last owner; make another member an owner first";

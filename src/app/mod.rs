@@ -27,6 +27,7 @@ mod member;
 mod people_tests;
 mod project;
 mod resume;
+mod retry;
 mod rule;
 mod rule_history;
 mod scheduled_action;
@@ -77,6 +78,7 @@ pub use machine_user::{CreateMachineUser, UpdateMachineUser};
 pub use member::{AddProjectMember, UserRef};
 pub use project::{CreateProject, UpdateProject};
 pub use resume::ScheduleResume;
+pub use retry::{RETRY_MAX, Retried, Retryable};
 pub use rule::{
     CreateTriggerRule, DryRun, RuleToTest, SampleEvent, TestedAction, TestedGate,
     UpdateTriggerRule, timetable,

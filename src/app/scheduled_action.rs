@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use serde_json::json;
 
 use super::App;
-use super::history::gone;
+use super::retry::gone;
 use crate::actions::{Action, SendMessage};
 use crate::domain::access::{Actor, Role, Scope};
 use crate::domain::audit::{Caller, Change};
@@ -117,7 +117,7 @@ impl App {
         let by_line = before.concern.application_id.is_none();
         let end = now + if by_line { age.min(CALL_BUDGET) } else { age };
         let expires_at = key_ends(&tx, &before, now).await?.map_or(end, |known| known.min(end));
-        if !scheduled_action::requeue(&*tx, id, now, expires_at).await? {
+        if scheduled_action::requeue(&*tx, &[id], now, expires_at).await?.is_empty() {
             let found = scheduled_action::find(&*tx, Scope::Everything, id).await?;
             let reason = format!(
                 "only failed, expired or cancelled work can be retried, this is {}",

@@ -14,6 +14,7 @@ use crate::domain::page::{Page, PageRequest};
 use crate::domain::people::User;
 use crate::error::{Error, Result};
 use crate::secrets::Password;
+use crate::store::ownership;
 use crate::store::people::{self, NewPassword};
 
 /// What a new user is made of.
@@ -103,13 +104,16 @@ impl App {
     /// Deletes a user with tokens and memberships. Administrators only.
     ///
     /// # Errors
-    /// `FORBIDDEN`; `NOT_FOUND`; `CONFLICT` for the last administrator who may sign in.
+    /// `FORBIDDEN`; `NOT_FOUND`; `CONFLICT` for the last administrator who may sign in, and for the
+    /// last owner of a project. (An administrator may take that role away first.)
     pub async fn delete_user(&self, caller: &Caller, id: UserId) -> Result<User> {
         require_administrator(&caller.actor)?;
         let now = self.now();
         let tx = self.store.begin().await?;
+        ownership::hold_owned(&tx, id).await?;
         refuse_last(&people::hold_administrators(&tx).await?, id)?;
         let before = people::credentials_for_change(&tx, id).await?.user;
+        refuse_last_owner(&ownership::owned_alone(&*tx, id).await?)?;
         people::delete_user(&*tx, id).await?;
         let deleted = change("user.delete", ("user", id), Some(&before), None)?;
         tx.commit(caller, now, &[deleted]).await?;
@@ -216,6 +220,21 @@ fn refuse_last(administrators: &[UserId], id: UserId) -> Result<()> {
         return Err(Error::conflict("id", reason));
     }
     Ok(())
+}
+
+fn refuse_last_owner(projects: &[String]) -> Result<()> {
+    const NAMED: usize = 5;
+    if projects.is_empty() {
+        return Ok(());
+    }
+    let mut named = projects.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    if let Some(others) = projects.len().checked_sub(NAMED).filter(|others| *others > 0) {
+        named = format!("{named} and {others} others");
+    }
+    let reason = format!(
+        "this is the last owner of {named}; make another member an owner first, or delete the project"
+    );
+    Err(Error::conflict("id", reason))
 }
 
 /// That there is a new password shows in no other field.

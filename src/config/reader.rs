@@ -148,7 +148,7 @@ impl Reader {
         })
     }
 
-    /// A list of the file, or comma-separated text.
+    /// A list of the file, or comma-separated text, which may be empty.
     pub fn list<T>(
         &mut self,
         key: &str,
@@ -156,6 +156,7 @@ impl Reader {
     ) -> Result<Vec<T>, ConfigError> {
         self.get(key, |raw| match raw {
             Raw::Empty => Ok(Vec::new()),
+            Raw::Text(text) if text.trim().is_empty() => Ok(Vec::new()),
             Raw::List(items) => items.iter().map(|item| parse(&scalar(item)?)).collect(),
             raw => {
                 let text = scalar(raw)?;

@@ -7,9 +7,12 @@ use chrono::{DateTime, Utc};
 
 use super::attempt::Done;
 use crate::actions;
-use crate::domain::id::{BackendId, LineOaId};
-use crate::error::Result;
-use crate::store::{Tx, audience, line, scheduled_action};
+use crate::domain::access::Scope;
+use crate::domain::audit::Change;
+use crate::domain::id::{BackendId, LineOaId, ScheduledActionId};
+use crate::domain::line::LineOa;
+use crate::error::{Error, Result};
+use crate::store::{Hold, Tx, audience, line, scheduled_action};
 
 /// A change.
 pub(super) enum Effect {
@@ -21,14 +24,25 @@ pub(super) enum Effect {
     Pause { line_oa: LineOaId, until: DateTime<Utc>, reason: &'static str },
 }
 
-/// Makes the changes of `done`, those of a kind in one statement.
+/// A pause that attempts ask for.
+struct Pause {
+    until: DateTime<Utc>,
+    reason: &'static str,
+    /// When the latest of the attempts began.
+    began: DateTime<Utc>,
+    /// What was attempted.
+    work: Vec<ScheduledActionId>,
+}
+
+/// Makes the changes of `done`, those of a kind in one statement. Answers what belongs into the
+/// audit log: changes of what people change too.
 pub(super) async fn apply<'a>(
     tx: &Tx,
     done: impl Iterator<Item = (&'a Done, &'a Effect)>,
     now: DateTime<Utc>,
-) -> Result<()> {
+) -> Result<Vec<Change>> {
     let (mut members, mut calls) = (Vec::new(), Vec::new());
-    let mut pauses = BTreeMap::new();
+    let mut pauses = BTreeMap::<LineOaId, Pause>::new();
     for (done, effect) in done {
         match effect {
             Effect::Action(actions::Effect::AddToAudience { audience_id, user_id }) => {
@@ -37,16 +51,67 @@ pub(super) async fn apply<'a>(
             }
             Effect::Address(backends) => calls.push((done.finished.id, backends.clone())),
             Effect::Pause { line_oa, until, reason } => {
-                pauses.insert(*line_oa, (*until, *reason, done.began));
+                let (until, reason, began) = (*until, *reason, done.began);
+                let new = || Pause { until, reason, began, work: Vec::new() };
+                let pause = pauses.entry(*line_oa).or_insert_with(new);
+                if began >= pause.began {
+                    (pause.until, pause.reason, pause.began) = (until, reason, began);
+                }
+                pause.work.push(done.finished.id);
             }
         }
     }
+    let (mut changes, mut awake) = (Vec::new(), Vec::new());
     // In the order of their ids, as everybody holds them.
-    for (line_oa, (until, reason, began)) in pauses {
-        line::pause(&**tx, line_oa, until, reason, began).await?;
+    for (line_oa, asked) in pauses {
+        match pause(tx, line_oa, &asked, now).await? {
+            Paused::Now(change) => changes.push(*change),
+            Paused::Not => awake.extend(asked.work),
+            Paused::Before => {}
+        }
+    }
+    if !awake.is_empty() {
+        scheduled_action::wake(&**tx, &awake, now).await?;
     }
     if !members.is_empty() {
         audience::add(&**tx, &members, now).await?;
     }
-    scheduled_action::address(&**tx, &calls, now).await
+    scheduled_action::address(&**tx, &calls, now).await?;
+    Ok(changes)
+}
+
+/// Whether a LINE OA is paused.
+enum Paused {
+    /// Since now.
+    Now(Box<Change>),
+    /// It was, for longer, or it is gone.
+    Before,
+    /// It is not: a person changed it after the attempt began, maybe its credentials, and what the
+    /// attempt was answered says nothing of those.
+    Not,
+}
+
+async fn pause(tx: &Tx, id: LineOaId, asked: &Pause, now: DateTime<Utc>) -> Result<Paused> {
+    let before = match line::find_held(tx, Scope::Everything, id, Hold::Change).await {
+        Err(Error::NotFound { .. }) => return Ok(Paused::Before),
+        found => found?,
+    };
+    if !line::pause(&**tx, id, asked.until, asked.reason, asked.began).await? {
+        let is_paused = before.paused_until.is_some_and(|until| until > now);
+        return Ok(if is_paused { Paused::Before } else { Paused::Not });
+    }
+    let after = LineOa {
+        paused_until: Some(asked.until),
+        paused_reason: Some(asked.reason.to_owned()),
+        ..before.clone()
+    };
+    Ok(Paused::Now(Box::new(Change {
+        action: "line_oa.pause",
+        entity_type: "line_oa",
+        entity_id: id.0,
+        project_id: Some(before.organization_id),
+        application_id: None,
+        before: Some(serde_json::to_value(&before).map_err(Error::internal)?),
+        after: Some(serde_json::to_value(&after).map_err(Error::internal)?),
+    })))
 }

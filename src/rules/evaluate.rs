@@ -12,6 +12,7 @@ use crate::domain::event::Event;
 use crate::domain::id::{ApplicationId, WorkflowId};
 use crate::domain::line::LineUser;
 use crate::domain::rule::facts::Facts;
+use crate::domain::rule::template;
 use crate::sources::ParsedPayload;
 
 /// An event with all that its rules look at. Made once an event; the forms that conditions and
@@ -34,6 +35,12 @@ impl<'a> Occasion<'a> {
     ) -> Self {
         let facts = Facts::new(event, payload.normal(&event.payload), user, now);
         Self { event, payload, zone, facts }
+    }
+
+    /// What the templates of an action's configuration speak of and has no value here, for example
+    /// `user.attributes.nick`: it renders as nothing, or as its default.
+    pub fn without_value(&self, action_config: &Value) -> Vec<String> {
+        template::without_value(action_config, &self.facts)
     }
 }
 

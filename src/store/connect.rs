@@ -4,10 +4,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use migration::MigratorTrait;
+use sea_orm::sqlx::postgres::PgConnectOptions;
 use sea_orm::sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous,
 };
-use sea_orm::sqlx::{self, Connection};
+use sea_orm::sqlx::{self, ConnectOptions as _, Connection};
 use sea_orm::{
     ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DbBackend, Statement,
 };
@@ -43,7 +44,8 @@ pub struct Options {
 
 impl Store {
     /// Opens the database. An SQLite file that is not there is made, with its folder.
-    /// Refused with `INVALID`: SQLite in memory. Fails when the database can't be reached.
+    /// Refused with `INVALID`: SQLite in memory. When the database can't be reached, the error's source
+    /// says why.
     pub async fn connect(options: &Options) -> Result<Self> {
         let traffic = Traffic::default();
         let url = options.url.as_str().into();
@@ -61,7 +63,10 @@ impl Store {
                 checkpoint: None,
             });
         }
-        let pool = open(postgres(options), &traffic).await?;
+        let pool = match open(postgres(options), &traffic).await {
+            Ok(pool) => pool,
+            Err(error) => return Err(why_not(&options.url).await.unwrap_or(error)),
+        };
         let (engine, checkpoint) = (Engine::Postgres, None);
         Ok(Self { url, read: pool.clone(), write: pool, engine, traffic, checkpoint })
     }
@@ -93,6 +98,13 @@ impl Store {
     pub async fn ping(&self) -> Result<()> {
         Ok(self.read.ping().await?)
     }
+}
+
+/// Why no connection can be made: a pool tries again and again, and in the end says only that it did.
+async fn why_not(url: &str) -> Option<Error> {
+    let connection = PgConnectOptions::from_str(url).ok()?;
+    let tried = tokio::time::timeout(ACQUIRE_TIMEOUT, connection.connect()).await.ok()?;
+    tried.err().map(Error::internal)
 }
 
 async fn open(options: ConnectOptions, traffic: &Traffic) -> Result<DatabaseConnection> {

@@ -1,6 +1,6 @@
 //! Deliveries and the log of their attempts, as people read and change them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use sea_orm::{
@@ -188,21 +188,84 @@ pub async fn logged(
         .collect())
 }
 
-/// Makes an ended delivery due again, with a fresh budget until `expires_at`, and its occurrence
-/// pending. Attempts go on counting. Answers `false`, and changes nothing, unless it had ended
-/// as failed or cancelled.
+/// Which ended deliveries are to be tried again.
+#[derive(Debug, Clone, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Retryable {
+    /// Of this application.
+    pub application_id: ApplicationId,
+    /// Of this trigger.
+    pub trigger_id: Option<TriggerId>,
+    /// To this backend.
+    pub backend_id: Option<BackendId>,
+    /// In one of these states.
+    #[serde(serialize_with = "names")]
+    pub statuses: Vec<ActionStatus>,
+    /// Of occurrences that were due at this time or later.
+    pub since: Option<DateTime<Utc>>,
+    /// Of occurrences that were due before this time.
+    pub until: Option<DateTime<Utc>>,
+}
+
+fn names<S: serde::Serializer>(states: &[ActionStatus], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(states.iter().map(|status| status.as_str()))
+}
+
+/// The latest due time that there can be, in seconds since 1970: the end of the year 9999.
+const LATEST: i64 = 253_402_300_799;
+
+/// The first `limit` deliveries, by due time, that `wanted` asks for and whose trigger and backend
+/// are still there; each with its trigger.
+pub async fn retryable(
+    db: &impl ConnectionTrait,
+    wanted: &Retryable,
+    limit: u32,
+) -> Result<Vec<(ScheduledActionId, TriggerId)>> {
+    #[derive(FromQueryResult)]
+    struct Row {
+        id: Uuid,
+        trigger_id: Uuid,
+    }
+    let states: Vec<_> = wanted.statuses.iter().map(|status| status.as_str()).collect();
+    let latest = || DateTime::from_timestamp(LATEST, 0).unwrap_or(DateTime::<Utc>::MAX_UTC);
+    let values = vec![
+        wanted.application_id.0.into(),
+        wanted.since.unwrap_or(DateTime::UNIX_EPOCH).into(),
+        wanted.until.unwrap_or_else(latest).into(),
+        serde_json::json!(states).to_string().into(),
+        wanted.trigger_id.map(|id| id.0).into(),
+        wanted.backend_id.map(|id| id.0).into(),
+        i64::from(limit).into(),
+    ];
+    let rows = dialect::RETRYABLE.rows::<Row>(db, values).await?;
+    Ok(rows.into_iter().map(|row| (row.id.into(), row.trigger_id.into())).collect())
+}
+
+/// Makes ended deliveries due again, with a fresh budget until `expires_at`, and their occurrences
+/// pending. Attempts go on counting. Those that had not ended as failed or cancelled stay as they
+/// are. Answers how many were made due.
 pub async fn requeue(
     db: &impl ConnectionTrait,
-    delivery: &Delivery,
+    deliveries: &[ScheduledActionId],
     now: DateTime<Utc>,
     expires_at: DateTime<Utc>,
-) -> Result<bool> {
-    let values = vec![delivery.id.0.into(), now.into(), expires_at.into()];
-    if dialect::REQUEUE_ACTION.run(db, values).await? == 0 {
-        return Ok(false);
+) -> Result<u64> {
+    #[derive(Serialize)]
+    struct Row {
+        id: String,
+        reopened: i32,
     }
-    dialect::REOPEN_OCCURRENCE.run(db, vec![delivery.occurrence_id.0.into()]).await?;
-    Ok(true)
+    let occurrences = super::scheduled_action::requeue(db, deliveries, now, expires_at).await?;
+    let mut reopened = BTreeMap::<Uuid, i32>::new();
+    for occurrence in occurrences.iter().flatten() {
+        *reopened.entry(occurrence.0).or_default() += 1;
+    }
+    let rows: Vec<_> =
+        reopened.into_iter().map(|(id, reopened)| Row { id: hex(id), reopened }).collect();
+    if !rows.is_empty() {
+        dialect::REOPEN_OCCURRENCES.run(db, vec![dialect::rows(&rows)?]).await?;
+    }
+    Ok(occurrences.len() as u64)
 }
 
 /// An id and nothing else.

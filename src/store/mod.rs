@@ -26,6 +26,7 @@ pub mod firing;
 pub mod line;
 mod listen;
 pub mod log;
+pub mod ownership;
 mod paging;
 pub mod people;
 pub mod retention;

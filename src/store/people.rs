@@ -484,11 +484,3 @@ pub async fn members(
     let by = By { column: Column::Id, id: Column::Id, direction: Direction::Ascending };
     page(db, select, by, request).await
 }
-
-/// How many owners a project has.
-pub async fn count_owners(db: &impl ConnectionTrait, project: ProjectId) -> Result<u64> {
-    let owners = project_member::Entity::find()
-        .filter(project_member::Column::ProjectId.eq(project.0))
-        .filter(project_member::Column::Role.eq(Role::Owner.as_str()));
-    Ok(owners.count(db).await?)
-}

@@ -4,7 +4,9 @@
 use std::collections::HashSet;
 
 use chrono::{DateTime, Utc};
-use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, FromQueryResult, QueryFilter, QueryOrder,
+};
 use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
@@ -18,7 +20,8 @@ use super::wanted::Wanted;
 use crate::domain::access::Scope;
 use crate::domain::delivery::ActionStatus;
 use crate::domain::id::{
-    ApplicationId, BackendId, EventId, LineOaId, ScheduledActionId, TriggerRuleId, WorkflowId,
+    ApplicationId, BackendId, EventId, LineOaId, OccurrenceId, ScheduledActionId, TriggerRuleId,
+    WorkflowId,
 };
 use crate::domain::page::{Direction, Page, PageRequest};
 use crate::domain::scheduled_action::{ActionConfig, Cause, Concern, ScheduledAction};
@@ -310,16 +313,32 @@ pub async fn cancel_with_copies(
     Ok(cancelled)
 }
 
-/// Makes ended work due again, with a fresh budget until `expires_at`. `false`, and nothing
-/// changes, unless it had ended as failed, expired or cancelled.
+/// Makes ended work due again, with a fresh budget until `expires_at`. What had not ended as
+/// failed, expired or cancelled stays as it is. Answers the occurrence, if it has one, of each that
+/// was made due.
 pub async fn requeue(
     db: &impl ConnectionTrait,
-    id: ScheduledActionId,
+    work: &[ScheduledActionId],
     now: DateTime<Utc>,
     expires_at: DateTime<Utc>,
-) -> Result<bool> {
-    let values = vec![id.0.into(), now.into(), expires_at.into()];
-    Ok(dialect::REQUEUE_ACTION.run(db, values).await? == 1)
+) -> Result<Vec<Option<OccurrenceId>>> {
+    #[derive(FromQueryResult)]
+    struct Row {
+        id: Option<Uuid>,
+    }
+    let values = vec![dialect::ids(work.iter().copied()), now.into(), expires_at.into()];
+    let requeued = dialect::REQUEUE_ACTIONS.rows::<Row>(db, values).await?;
+    Ok(requeued.into_iter().map(|row| row.id.map(Into::into)).collect())
+}
+
+/// Makes these pieces of work due at `now` that wait for something that is there by now.
+pub async fn wake(
+    db: &impl ConnectionTrait,
+    work: &[ScheduledActionId],
+    now: DateTime<Utc>,
+) -> Result<()> {
+    dialect::WAKE_ACTIONS.run(db, vec![dialect::ids(work.iter().copied()), now.into()]).await?;
+    Ok(())
 }
 
 /// Makes waiting work of a lane due at `now`: what it waited for is there again.

@@ -1,6 +1,8 @@
 //! Triggers and their occurrences, as people read and change them. What the executor does with
 //! them is in [`super::executor`].
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel, QueryFilter,
@@ -149,6 +151,18 @@ pub async fn find_for_update(tx: &super::Tx, scope: Scope, id: TriggerId) -> Res
     }
     let row = select.one(&**tx).await?;
     row.map(Into::into).ok_or(Error::NotFound { what: TriggerId::WHAT })
+}
+
+/// Those of these triggers that are still there, held until the transaction ends.
+pub async fn hold_all(tx: &super::Tx, ids: &BTreeSet<TriggerId>) -> Result<BTreeSet<TriggerId>> {
+    use sea_orm::{QueryOrder, QuerySelect};
+    let mut select = trigger::Entity::find()
+        .filter(trigger::Column::Id.is_in(ids.iter().map(|id| id.0)))
+        .order_by_asc(trigger::Column::Id);
+    if tx.engine() == super::Engine::Postgres {
+        select = select.lock_exclusive();
+    }
+    Ok(select.all(&**tx).await?.into_iter().map(|row| row.id.into()).collect())
 }
 
 /// The triggers of these ids in `scope`, in no order.

@@ -56,7 +56,8 @@ impl Backend {
 
     /// Whether it receives triggers now: not deactivated, and its last heartbeat is recent enough.
     async fn active(&self, ctx: &Context<'_>) -> bool {
-        app(ctx).is_active(&self.0)
+        let app = app(ctx);
+        app.is_backend_active(&self.0, app.now())
     }
 
     /// When it last registered.

@@ -1,6 +1,6 @@
 //! Deliveries and their attempts.
 
-use async_graphql::{Context, Enum, ID, InputObject, Object};
+use async_graphql::{Context, Enum, ID, InputObject, Object, SimpleObject};
 
 use super::application::Application;
 use super::backend::Backend;
@@ -11,7 +11,7 @@ use super::loaders::AttemptsOf;
 use super::occurrence::{CallbackPayload, Occurrence};
 use super::time::DateTime;
 use super::trigger::Trigger;
-use crate::app::DeliveryFilter as Filter;
+use crate::app::{DeliveryFilter as Filter, Retryable};
 use crate::domain::delivery as domain;
 use crate::domain::id::{ApplicationId, BackendId, OccurrenceId, ScheduledActionId, TriggerId};
 use crate::domain::page::Direction;
@@ -276,6 +276,55 @@ impl DeliveryQuery {
     }
 }
 
+/// Which deliveries are to be tried again. All conditions that are given must hold.
+#[derive(InputObject)]
+pub struct RetryDeliveriesInput {
+    /// Those of this application.
+    application_id: ID,
+    /// Those in one of these states, of which only `FAILED` and `CANCELLED` are taken. Unless given
+    /// only `FAILED`: cancelled ones were given up on purpose.
+    status: Option<Vec<DeliveryStatus>>,
+    /// Only those of this trigger.
+    trigger_id: Option<ID>,
+    /// Only those to this backend.
+    backend_id: Option<ID>,
+    /// Only those that were due at this time or later.
+    since: Option<DateTime>,
+    /// Only those that were due before this time.
+    until: Option<DateTime>,
+    /// How many at the most, those that were due first: 1 to 1,000; 1,000 unless given.
+    limit: Option<i32>,
+}
+
+impl RetryDeliveriesInput {
+    fn read(self) -> Result<(Retryable, Option<i32>)> {
+        let mut statuses = distinct(self.status);
+        if statuses.is_empty() {
+            statuses.push(domain::ActionStatus::Failed);
+        }
+        let wanted = Retryable {
+            application_id: ApplicationId::parse(&self.application_id)?,
+            trigger_id: self.trigger_id.map(|id| TriggerId::parse(&id)).transpose()?,
+            backend_id: self.backend_id.map(|id| BackendId::parse(&id)).transpose()?,
+            statuses,
+            since: self.since.map(Into::into),
+            until: self.until.map(Into::into),
+        };
+        Ok((wanted, self.limit))
+    }
+}
+
+/// What became of a retry of many deliveries.
+#[derive(SimpleObject)]
+pub struct RetriedDeliveries {
+    /// The application's id.
+    application_id: ID,
+    /// How many deliveries were made due again.
+    retried: u64,
+    /// Whether there are more that the input asks for: the same mutation takes the next.
+    more: bool,
+}
+
 /// Mutations of deliveries.
 #[derive(Default)]
 pub struct DeliveryMutation;
@@ -293,5 +342,23 @@ impl DeliveryMutation {
         let caller = caller(ctx)?;
         let id = ScheduledActionId::parse(&id)?;
         Ok(Delivery(app(ctx).retry_delivery(caller, id).await?))
+    }
+
+    /// Makes deliveries of an application that ended as failed or cancelled due again, each with a
+    /// fresh budget, at most 1,000 at once. Those whose trigger or backend was deleted since are
+    /// left out. Needs the maintainer or owner role in the project.
+    async fn retry_deliveries(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Which.")] input: RetryDeliveriesInput,
+    ) -> Result<RetriedDeliveries> {
+        let caller = caller(ctx)?;
+        let (wanted, limit) = input.read()?;
+        let done = app(ctx).retry_deliveries(caller, &wanted, limit).await?;
+        Ok(RetriedDeliveries {
+            application_id: done.application_id.to_string().into(),
+            retried: done.retried,
+            more: done.more,
+        })
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use async_graphql::{ErrorExtensionValues, Response, ServerError, Value};
 
+use super::misfit::{self, Misfit};
 use crate::error::Error;
 
 /// What a resolver fails with that has more than one kind of error. The error that it is made
@@ -31,13 +32,20 @@ pub const VALIDATION_FAILED: &str = "GRAPHQL_VALIDATION_FAILED";
 pub const BAD_USER_INPUT: &str = "BAD_USER_INPUT";
 const INTERNAL: &str = "INTERNAL";
 
-/// Marks an error as being about the request, which the client may read. Put into `source`.
-#[derive(Debug, Clone, Copy)]
-pub struct AboutRequest(pub &'static str);
+/// Marks an error as being about the request, which the client may read: its code, and the field
+/// that it is about, if about one. Put into `source`.
+#[derive(Debug, Clone)]
+pub struct AboutRequest(pub &'static str, pub Option<String>);
 
 /// Marks `error` as one that the client's request caused.
 pub fn about_request(mut error: ServerError, code: &'static str) -> ServerError {
-    error.source = Some(Arc::new(AboutRequest(code)));
+    error.source = Some(Arc::new(AboutRequest(code, None)));
+    error
+}
+
+/// Marks `error` as one that a value of the client's request caused, at `path`.
+pub fn about_value(mut error: ServerError, path: &str) -> ServerError {
+    error.source = Some(Arc::new(AboutRequest(BAD_USER_INPUT, Some(misfit::field(path)))));
     error
 }
 
@@ -61,8 +69,10 @@ pub fn publish(response: &mut Response, request_id: &str) -> Outcome {
     for error in &mut response.errors {
         let known = Known::of(error);
         match known {
-            Known::Request(PARSE_FAILED) => outcome = Outcome::NotParsed,
-            Known::Request(_) if error.path.is_empty() => outcome = Outcome::Refused,
+            Known::Request { code: PARSE_FAILED, .. } => outcome = Outcome::NotParsed,
+            Known::Request { .. } | Known::Value(_) if error.path.is_empty() => {
+                outcome = Outcome::Refused;
+            }
             _ => {}
         }
         known.write(error, request_id);
@@ -73,14 +83,15 @@ pub fn publish(response: &mut Response, request_id: &str) -> Outcome {
 /// Whose an error is.
 enum Known {
     Ours { code: &'static str, field: Option<String>, message: String },
-    Request(&'static str),
+    Request { code: &'static str, field: Option<String> },
+    Value(Misfit),
     Internal,
 }
 
 impl Known {
     fn of(error: &ServerError) -> Self {
-        if let Some(AboutRequest(code)) = error.source::<AboutRequest>() {
-            return Self::Request(code);
+        if let Some(AboutRequest(code, field)) = error.source::<AboutRequest>() {
+            return Self::Request { code, field: field.clone() };
         }
         let ours = error.source::<Error>();
         match ours.or_else(|| error.source::<Arc<Error>>().map(Arc::as_ref)) {
@@ -92,9 +103,12 @@ impl Known {
             },
             None if error.source.is_some() => Self::Internal,
             // Whatever fails in a field has the field's path.
-            None if error.path.is_empty() => Self::Request(VALIDATION_FAILED),
+            None if error.path.is_empty() => match Misfit::read(&error.message) {
+                Some(misfit) => Self::Value(misfit),
+                None => Self::Request { code: VALIDATION_FAILED, field: None },
+            },
             None if COERCION.iter().any(|start| error.message.starts_with(start)) => {
-                Self::Request(BAD_USER_INPUT)
+                Self::Request { code: BAD_USER_INPUT, field: None }
             }
             None => Self::Internal,
         }
@@ -110,7 +124,17 @@ impl Known {
                     extensions.set("field", field);
                 }
             }
-            Self::Request(code) => extensions.set("code", code),
+            Self::Request { code, field } => {
+                extensions.set("code", code);
+                if let Some(field) = field {
+                    extensions.set("field", field);
+                }
+            }
+            Self::Value(misfit) => {
+                error.message = misfit.message;
+                extensions.set("code", BAD_USER_INPUT);
+                extensions.set("field", misfit.field);
+            }
             Self::Internal => {
                 log(error, request_id);
                 error.message = "internal error".to_owned();

@@ -33,6 +33,7 @@ mod links;
 mod live;
 mod loaders;
 mod machine_user;
+mod misfit;
 mod occurrence;
 mod project;
 mod rule;

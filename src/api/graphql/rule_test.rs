@@ -50,6 +50,9 @@ pub struct TriggerRuleTest {
     action: Option<TriggerRuleTestAction>,
     /// Until when frequency or cooldown hold it back; none: they do not, or for ever.
     held_until: Option<DateTime>,
+    /// What the action's templates speak of and has no value for the event, for example
+    /// `user.attributes.nick`: it renders as nothing, or as its `default`. Each once.
+    without_value: Vec<String>,
 }
 
 /// A gate that a firing must pass.
@@ -103,6 +106,7 @@ impl From<DryRun> for TriggerRuleTest {
                 expires_at: action.expires_at.map(Into::into),
             }),
             held_until: run.held_until.map(Into::into),
+            without_value: run.without_value,
         }
     }
 }

@@ -24,6 +24,10 @@ impl ScalarType for DateTime {
         Ok(Self(at.with_timezone(&Utc).trunc_subsecs(3)))
     }
 
+    fn is_valid(value: &Value) -> bool {
+        Self::parse(value.clone()).is_ok()
+    }
+
     fn to_value(&self) -> Value {
         Value::String(self.0.to_rfc3339_opts(SecondsFormat::AutoSi, true))
     }

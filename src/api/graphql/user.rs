@@ -180,7 +180,8 @@ impl UserMutation {
     }
 
     /// Deletes a user with tokens and memberships, and answers it as it was. For system
-    /// administrators. `CONFLICT` for the last administrator who may sign in.
+    /// administrators. `CONFLICT` for the last administrator who may sign in, and for the last
+    /// owner of a project.
     async fn delete_user(
         &self,
         ctx: &Context<'_>,

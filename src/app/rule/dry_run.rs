@@ -84,7 +84,8 @@ impl App {
         let occasion = Occasion::new(&event, &payload, past.user.as_ref(), now, &self.zone);
         let (evaluated, rendered) = examine(&compiled, &occasion);
         let rendered = rendered.map_err(|outcome| *outcome);
-        Ok(told(&compiled, (&event, &past, now), &evaluated, rendered))
+        let run = told(&compiled, (&event, &past, now), &evaluated, rendered);
+        Ok(DryRun { without_value: occasion.without_value(&compiled.rule.action_config), ..run })
     }
 
     async fn past(&self, compiled: &CompiledRule, event: &Event) -> Result<Past> {

@@ -23,6 +23,8 @@ pub struct DryRun {
     pub action: Option<TestedAction>,
     /// Until when frequency or cooldown hold it back; none: they do not, or for ever.
     pub held_until: Option<DateTime<Utc>>,
+    /// What the action's templates speak of and has no value for the event.
+    pub without_value: Vec<String>,
 }
 
 /// A gate that was asked.
@@ -87,7 +89,8 @@ pub(super) fn told(
         execute_at: firing.execute_at,
         expires_at: firing.expires_at,
     });
-    DryRun { would_fire: gates.iter().all(|gate| gate.passed), gates, action, held_until }
+    let would_fire = gates.iter().all(|gate| gate.passed);
+    DryRun { would_fire, gates, action, held_until, without_value: Vec::new() }
 }
 
 fn passed(gate: &'static str, saw: impl Into<String>) -> TestedGate {

@@ -162,3 +162,19 @@ fn origins_are_kept_as_browsers_send_them() {
         assert_eq!(key, "cors.allowed_origins", "{bad}");
     }
 }
+
+#[test]
+fn what_the_compose_file_passes_on_empty_is_as_if_it_were_not_set() {
+    const COMPOSE: &str = include_str!("../../../compose.yml");
+    let empty: Vec<(&str, &str)> = COMPOSE
+        .lines()
+        .filter(|line| line.ends_with(":-}"))
+        .filter_map(|line| Some((line.trim().split_once(':')?.0, "")))
+        .collect();
+    for name in ["PFY_AUTH_BOOTSTRAP_TOKEN", "PFY_CALLBACKS_ALLOWED_NETWORKS"] {
+        assert!(empty.contains(&(name, "")), "{empty:?}");
+    }
+    let config = from_environment(&empty).unwrap();
+    assert!(config.auth.bootstrap_token.is_none());
+    assert!(config.callbacks.allowed_networks.is_empty());
+}

@@ -7,6 +7,7 @@
 //!
 //! Anybody who may edit a rule may write one: steps, output and source are bounded.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::LazyLock;
@@ -24,6 +25,13 @@ use super::template_guard::{check as guard, is_template};
 pub const RENDERED_MAX: usize = TEXT_MAX;
 /// All texts of one configuration together, in bytes.
 pub const ALL_MAX: usize = 50 * 1024;
+
+/// What there is, and what it has; below payload and attributes there may be anything.
+const NAMES: [(&str, &[&str]); 3] = [
+    ("event", &["id", "type", "userId", "occurredAt", "payload"]),
+    ("user", &["id", "following", "attributes"]),
+    ("now", &[]),
+];
 
 /// Steps of the engine for one text.
 const FUEL: u32 = 10_000;
@@ -112,16 +120,48 @@ pub fn check(text: &str) -> Result<(), Misfit> {
 
 /// Names that no event can give a value to are slips of the pen.
 fn unknown(text: &str) -> Result<(), Misfit> {
-    let template = ENGINE.template_from_str(text).map_err(|e| Misfit::new("", readable(&e)))?;
-    let mut names: Vec<_> = template.undeclared_variables(false).into_iter().collect();
-    names.sort();
-    match names.iter().find(|name| !["event", "user", "now"].contains(&name.as_str())) {
-        Some(name) => {
-            let reason = format!("`{}` is not known; known are event, user and now", cut(name, 50));
-            Err(Misfit::new("", reason))
+    let found = names(text).into_iter().find_map(|name| {
+        let mut parts = name.split('.');
+        let (root, part) = (parts.next()?, parts.next());
+        let (slip, right) = match (NAMES.iter().find(|(known, _)| *known == root), part) {
+            (None, _) => (root, "known are event, user and now".to_owned()),
+            (Some((_, [])), Some(_)) => (name.as_str(), format!("{root} has no parts")),
+            (Some((_, known)), Some(part)) if !known.contains(&part) => {
+                (name.as_str(), format!("{root} has {}", known.join(", ")))
+            }
+            _ => return None,
+        };
+        Some(format!("`{}` is not known; {right}", cut(slip, 50)))
+    });
+    found.map_or(Ok(()), |reason| Err(Misfit::new("", reason)))
+}
+
+/// The names that a template speaks of, with what is asked of them: `user.attributes.nick`. In
+/// their order.
+fn names(text: &str) -> BTreeSet<String> {
+    let template = ENGINE.template_from_str(text);
+    template.map_or_else(
+        |_| BTreeSet::new(),
+        |found| found.undeclared_variables(true).into_iter().collect(),
+    )
+}
+
+/// What the texts inside a JSON value speak of and has no value in `facts`, so that it renders as
+/// nothing: each name once, in their order. Elements of lists are not looked at.
+pub fn without_value(value: &Value, facts: &Facts<'_>) -> Vec<String> {
+    let mut all = BTreeSet::new();
+    // The visit refuses nothing; a key that can't be rendered ends it, and is told elsewhere.
+    let _ = each(value, "", &mut |_, text| {
+        if is_template(text) && guard(text).is_ok() {
+            all.append(&mut names(text));
         }
-        None => Ok(()),
-    }
+        Ok(Value::Null)
+    });
+    all.retain(|name| {
+        let found = name.split('.').try_fold(facts.template(), |of, part| of.get_attr(part));
+        found.map_or(true, |found| found.is_undefined())
+    });
+    all.into_iter().collect()
 }
 
 /// Checks each text inside a JSON value as [`check`] does.

@@ -58,6 +58,19 @@ fn what_is_not_set_renders_as_nothing_and_default_fills_in() {
 }
 
 #[test]
+fn what_has_no_value_is_named_once_and_in_order() {
+    let config = json!({ "messages": [
+        { "text": "{{ user.attributes.nick }} {{ user.attributes.name }} {{ event.payload.a.b }}" },
+        { "text": "{% for x in event.payload.none %}{{ x.y }}{% endfor %} user.attributes.city" },
+        "{{ user.attributes.nick | default('you') }} {{ event.payload.items }} {{ now }}",
+    ]});
+    let missing = with(json!({ "items": [] }), json!({ "name": "Ada", "nick": null }), |facts| {
+        without_value(&config, facts)
+    });
+    assert_eq!(missing, ["event.payload.a.b", "event.payload.none", "user.attributes.nick"]);
+}
+
+#[test]
 fn nothing_is_escaped_and_nothing_breaks_the_json() {
     assert_eq!(rendered("{{ event.payload.quote }}").unwrap(), "say \"hi\" <b> \\ \n");
     let zero = rendered("{{ event.payload.zero }}").unwrap_err();
@@ -70,6 +83,9 @@ fn a_slip_is_refused_with_its_line() {
     assert!(refused("\n\n{{ user").starts_with("line 3: "));
     assert!(refused("{% if user %}").starts_with("line 1: "));
     assert!(refused("{{ usr.name }}").contains("`usr` is not known"));
+    assert!(refused("{{ user.name }}").contains("`user.name` is not known; user has id, "));
+    assert!(refused("{{ event.a.b }}").contains("`event.a.b` is not known; event has id, "));
+    assert!(refused("{{ now.year }}").contains("`now.year` is not known; now has no parts"));
     assert!(refused("{{ user.name | shout }}").contains("the filter `shout` is not known"));
     assert!(refused("{% if user.name is shouted %}{% endif %}").contains("the test `shouted`"));
     assert!(refused("{{ user.name.upper() }}").contains("there are no functions"));

@@ -29,6 +29,7 @@ mod attempts;
 mod line;
 mod queue;
 mod removal;
+mod requeue;
 mod rules;
 mod schedule;
 
@@ -36,6 +37,7 @@ pub(super) use attempts::*;
 pub(super) use line::*;
 pub(super) use queue::*;
 pub(super) use removal::*;
+pub(super) use requeue::*;
 pub(super) use rules::*;
 pub(super) use schedule::*;
 

@@ -267,25 +267,3 @@ pub(in crate::store) const QUEUE_DEPTH: Sql = Sql {
     postgres: "SELECT application_id, count(*) AS n FROM scheduled_action
         WHERE status = 'pending' GROUP BY application_id",
 };
-
-/// Makes an ended delivery due again, at the earliest when an attempt that was under way when it
-/// was cancelled must have ended: attempts of one delivery do not overlap. `$1` id, `$2` now,
-/// `$3` end of its budget.
-pub(in crate::store) const REQUEUE_ACTION: Sql = Sql {
-    sqlite: "UPDATE scheduled_action SET status = 'pending', attempts_before = retry_count,
-            execute_at = max($2, coalesce(lease_until, $2)), expires_at = $3,
-            executed_at = NULL, lease_until = NULL, updated_at = $2
-        WHERE id = $1 AND status IN ('failed', 'cancelled', 'expired')",
-    postgres: "UPDATE scheduled_action SET status = 'pending', attempts_before = retry_count,
-            execute_at = greatest($2, lease_until), expires_at = $3,
-            executed_at = NULL, lease_until = NULL, updated_at = $2
-        WHERE id = $1 AND status IN ('failed', 'cancelled', 'expired')",
-};
-
-/// Makes an occurrence pending again, with one ended delivery less. `$1` id.
-pub(in crate::store) const REOPEN_OCCURRENCE: Sql = Sql {
-    sqlite: "UPDATE trigger_occurrence SET status = 'pending', reason = NULL,
-            finished_at = NULL, failed = max(failed - 1, 0) WHERE id = $1",
-    postgres: "UPDATE trigger_occurrence SET status = 'pending', reason = NULL,
-            finished_at = NULL, failed = greatest(failed - 1, 0) WHERE id = $1",
-};

@@ -5,5 +5,6 @@ mod journey;
 mod live;
 mod metrics;
 mod paging;
+mod people;
 mod readme;
 mod refusals;

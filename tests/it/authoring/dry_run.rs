@@ -8,6 +8,7 @@ use crate::served::{LINE_USER, Role, Served};
 
 const TEST: &str = "query($id: ID, $input: CreateTriggerRuleInput, $event: SampleEventInput) {
     testTriggerRule(id: $id, input: $input, event: $event) { wouldFire heldUntil
+        withoutValue
         gates { gate passed saw reason } action { type config executeAt expiresAt } } }";
 
 async fn ask(served: &Served, variables: Value) -> Answer {
@@ -274,4 +275,36 @@ async fn execute(served: &Served, sql: &str) {
     let tx = served.test.app.store.begin().await.unwrap();
     tx.execute_unprepared(sql).await.unwrap();
     tx.commit_unaudited().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_dry_run_names_what_a_template_speaks_of_and_has_no_value() {
+    let served = Served::new().await;
+    let text = "{{ event.payload.answers.name }} {{ event.payload.answers.nmae }} \
+        {{ user.attributes.nick | default('you') }} {{ user.attributes.nick }}";
+    let input = with(draft(&served), json!({ "actionConfig": message(text) }));
+    let run = tried(&served, json!({ "input": input, "event": form() })).await;
+    let missing = json!(["event.payload.answers.nmae", "user.attributes.nick"]);
+    assert_eq!((&run["wouldFire"], &run["withoutValue"]), (&json!(true), &missing), "{run}");
+    let input = with(draft(&served), json!({ "actionConfig": message("Hello") }));
+    let run = tried(&served, json!({ "input": input, "event": form() })).await;
+    assert_eq!(run["withoutValue"], json!([]));
+}
+
+#[tokio::test]
+async fn a_template_that_speaks_of_what_no_event_has_is_not_saved() {
+    let served = Served::new().await;
+    for (text, right) in [
+        ("{{ user.name }}", "`user.name` is not known; user has id, following, attributes"),
+        ("{{ event.answers.name }}", "event has id, type, userId, occurredAt, payload"),
+        ("{% if now.year %}a{% endif %}", "now has no parts"),
+        ("{{ client.name }}", "known are event, user and now"),
+    ] {
+        let input = with(draft(&served), json!({ "actionConfig": message(text) }));
+        let answer = ask(&served, json!({ "input": input, "event": form() })).await;
+        let error = &answer.json()["errors"][0];
+        let field = "actionConfig.messages[0].text";
+        assert_eq!(error["extensions"], json!({ "code": "INVALID", "field": field }), "{error}");
+        assert!(error["message"].as_str().unwrap().contains(right), "{error}");
+    }
 }

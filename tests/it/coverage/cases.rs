@@ -117,6 +117,7 @@ fn triggers() -> Vec<Case> {
         "applicationId": "$application", "name": "New", "runKey": "new",
         "cronExpression": "0 0 9 * * 1-5", "timeZone": "Europe/Berlin", "enabled": true,
     });
+    let failed = json!({ "applicationId": "$application", "status": ["FAILED", "CANCELLED"] });
     vec![
         Case::new("createTrigger", "trigger.create", input(trigger)).inside("$application"),
         Case::new(
@@ -132,6 +133,11 @@ fn triggers() -> Vec<Case> {
             .states(false, true),
         Case::new("retryDelivery", "delivery.retry", id("$failedDelivery"))
             .inside("$failedDelivery"),
+        // The row is about the application, whose deliveries may be many.
+        Case::new("retryDeliveries", "application.retry_deliveries", input(failed))
+            .inside("$application")
+            .answers("{ applicationId retried }", "/applicationId")
+            .states(false, true),
     ]
 }
 

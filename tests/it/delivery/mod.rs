@@ -11,3 +11,4 @@ mod liveness;
 mod lost_answer;
 mod mishaps;
 mod off;
+mod retry_many;

@@ -3,7 +3,7 @@
 use trigger_manager::store::Engine;
 
 use super::{Place, Process};
-use crate::harness::engine;
+use crate::harness::{engine, postgres_at_hand};
 
 /// What a start says that must fail.
 async fn refusal(place: &Place, settings: &[(&str, &str)]) -> String {
@@ -91,4 +91,24 @@ async fn a_port_that_is_taken_stops_the_start_with_the_keys_name() {
     let port = taken.local_addr().unwrap().port().to_string();
     let output = refusal(&place, &[("PFY_CRON_METRICS_PORT", &port)]).await;
     assert!(output.contains("cron.metrics_port"), "{output}");
+}
+
+#[tokio::test]
+async fn a_database_that_can_not_be_opened_is_told_with_the_reason_and_without_the_password() {
+    let place = Place::new().await;
+    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let away = format!("postgres://ada:hunter2@{}/shop", free.local_addr().unwrap());
+    drop(free);
+    let mut cases = vec![(away, "Connection refused")];
+    if let Some(url) = postgres_at_hand() {
+        let (_, server) = url.split_once('@').unwrap();
+        cases.push((format!("postgres://ada:hunter2@{server}"), "authentication failed"));
+    }
+    for (url, reason) in cases {
+        let output = refusal(&place, &[("PFY_DATABASE_URL", &url)]).await;
+        let told = output.lines().find(|line| line.starts_with("Error: ")).unwrap_or(&output);
+        assert!(told.contains(reason) && told.contains("can't open the database"), "{output}");
+        assert_eq!(told.matches(reason).count(), 1, "{output}");
+        assert!(!output.contains("hunter2"), "{output}");
+    }
 }

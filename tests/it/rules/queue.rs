@@ -98,7 +98,7 @@ async fn work_that_expired_can_be_given_a_new_budget() {
     let (id, now) = (p.actions().await[0].id, p.t.app.now());
     let tx = p.t.app.store.begin().await.unwrap();
     let until = now + Duration::hours(1);
-    assert!(scheduled_action::requeue(&*tx, id, now, until).await.unwrap());
+    assert_eq!(scheduled_action::requeue(&*tx, &[id], now, until).await.unwrap(), [None]);
     tx.commit_unaudited().await.unwrap();
     p.t.run().await;
     assert_eq!(p.sent().len(), 1);

@@ -1,8 +1,14 @@
 //! The LINE platform in bad weather, and executors that die.
 
-use trigger_manager::app::UpdateLineOa;
+use std::sync::Once;
+
+use trigger_manager::app::{AuditFilter, UpdateLineOa};
+use trigger_manager::checkpoint::Point;
+use trigger_manager::domain::access::Scope;
+use trigger_manager::domain::audit::AuditLog;
 use trigger_manager::domain::delivery::ActionStatus;
 use trigger_manager::domain::line::CALL_BUDGET;
+use trigger_manager::domain::page::PageRequest;
 use trigger_manager::executor::Executor;
 use trigger_manager::line::stand_in::Fault;
 
@@ -231,4 +237,61 @@ async fn what_may_be_done_twice_is_tried_again_however_old_it_is() {
     p.t.advance(48 * 3600);
     let again = p.t.app.retry_scheduled_action(&p.t.caller, id).await.unwrap();
     assert_eq!(again.expires_at, Some(p.t.app.now() + CALL_BUDGET));
+}
+
+/// What the server itself has put into the audit log about the LINE OA.
+async fn paused_in_the_audit_log(p: &Place) -> Vec<AuditLog> {
+    let filter = AuditFilter { entity_id: Some(p.line_oa.id.0), ..Default::default() };
+    let rows = p.t.app.audit_logs(Scope::Everything, &filter, &PageRequest::default()).await;
+    let rows = rows.unwrap().rows.into_iter().map(|(_, row)| row);
+    rows.filter(|row| row.action == "line_oa.pause").collect()
+}
+
+#[tokio::test]
+async fn a_pause_by_the_executor_stands_in_the_audit_log_once() {
+    let p = Place::new().await;
+    p.save(p.draft()).await;
+    p.line.use_up_month();
+    p.form_sent(1).await;
+    p.form_sent(2).await;
+    let rows = paused_in_the_audit_log(&p).await;
+    assert_eq!(rows.len(), 1);
+    let (before, after) = (rows[0].before.as_ref().unwrap(), rows[0].after.as_ref().unwrap());
+    assert_eq!((rows[0].actor_type.as_str(), rows[0].actor_id), ("system", None));
+    assert_eq!(rows[0].project_id, Some(p.line_oa.organization_id));
+    assert!(before["pausedUntil"].is_null() && !after["pausedUntil"].is_null(), "{after}");
+    assert_eq!(after["pausedReason"], "monthly_limit");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_refused_with_old_credentials_while_new_ones_came_does_not_wait() {
+    let p = Place::new().await;
+    p.save(p.draft()).await;
+    p.line.revoke_token(TOKEN);
+    p.line.allow_token("new-token");
+    p.happens(&[p.form(1)]).await;
+    let (app, caller, id) = (p.t.app.clone(), p.t.caller.clone(), p.line_oa.id);
+    let (clock, once) = (p.t.clock.clone(), Once::new());
+    let executor = p.t.executor_at(move |point| {
+        if point == Point::AfterSend {
+            once.call_once(|| {
+                clock.advance(chrono::Duration::seconds(2));
+                let update = UpdateLineOa {
+                    channel_access_token: Some(secrecy::SecretString::from("new-token")),
+                    ..Default::default()
+                };
+                let changed = app.update_line_oa(&caller, id, update);
+                let runtime = tokio::runtime::Handle::current();
+                tokio::task::block_in_place(|| runtime.block_on(changed)).unwrap();
+            });
+        }
+        Ok(())
+    });
+    let executor = executor.await;
+    executor.run_until_idle().await.unwrap();
+    p.t.advance(2);
+    executor.run_until_idle().await.unwrap();
+    assert_eq!(status(&p).await, ActionStatus::Completed);
+    assert_eq!(p.sent().len(), 1);
+    assert!(paused_in_the_audit_log(&p).await.is_empty());
 }

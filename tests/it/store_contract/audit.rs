@@ -3,12 +3,12 @@
 use serde_json::json;
 use trigger_manager::domain::access::{Actor, Scope};
 use trigger_manager::domain::audit::{Caller, Change};
-use trigger_manager::domain::id::{MachineUserId, UserId};
+use trigger_manager::domain::id::{ApplicationId, MachineUserId, UserId};
 use trigger_manager::store::audit::{Filter, list};
 use trigger_manager::store::trigger;
 use uuid::Uuid;
 
-use super::world::{World, at, first, number};
+use super::world::{World, at, execute, first, number, on_postgres, query};
 use crate::harness::TestStore;
 
 fn change(world: &World, entity: Uuid) -> Change {
@@ -151,4 +151,40 @@ async fn a_machine_is_recorded_by_its_user_name() {
     let row = &page.rows[0].1;
     assert_eq!((row.actor_type.as_str(), row.actor_name.as_str()), ("machine_user", "robot"));
     assert_eq!((row.actor_id, row.request_id.as_deref()), (Some(id.0), None));
+}
+
+#[tokio::test]
+async fn the_audit_log_of_an_application_or_an_actor_is_found_by_an_index() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    for (caller, many) in [(ada(), 1000), (ada(), 1000), (ada(), 1000), (ada(), 1000), (ada(), 3)] {
+        let application = ApplicationId::new();
+        let rows: Vec<_> = (0..many)
+            .map(|_| Change { application_id: Some(application), ..change(&world, Uuid::now_v7()) })
+            .collect();
+        let tx = store.begin().await.unwrap();
+        tx.commit(&caller, at(0), &rows).await.unwrap();
+    }
+    execute(&store, "ANALYZE audit_log").await;
+    let (explain, column) = match on_postgres(&store) {
+        true => ("EXPLAIN", "QUERY PLAN"),
+        false => ("EXPLAIN QUERY PLAN", "detail"),
+    };
+    for by in ["application", "actor"] {
+        let rarest = format!(
+            "SELECT * FROM audit_log WHERE {by}_id = (SELECT {by}_id FROM audit_log
+                GROUP BY {by}_id ORDER BY count(*) LIMIT 1)"
+        );
+        let one = query(&store, &rarest, vec![]).await;
+        assert_eq!(one.len(), 3, "{by}");
+        let id: Uuid = one[0].try_get("", &format!("{by}_id")).unwrap();
+        let sql = format!(
+            "{explain} SELECT * FROM audit_log WHERE {by}_id = $1 ORDER BY id DESC LIMIT 51"
+        );
+        let plan = query(&store, &sql, vec![id.into()]).await;
+        let plan: Vec<_> =
+            plan.iter().map(|row| row.try_get::<String>("", column).unwrap()).collect();
+        let plan = plan.join("\n");
+        assert!(plan.contains(&format!("idx_audit_log_{by}")), "{by}:\n{plan}");
+    }
 }

@@ -4,6 +4,7 @@ use trigger_manager::domain::access::{Role, Scope};
 use trigger_manager::domain::id::{PersonalAccessTokenId, ProjectId, UserId};
 use trigger_manager::domain::people::{PersonalAccessToken, User};
 use trigger_manager::store::application::{self, MachineCredentials};
+use trigger_manager::store::ownership;
 use trigger_manager::store::people::{self, NewPassword};
 
 use super::world::{World, at, first, member, user, within};
@@ -80,7 +81,7 @@ async fn a_role_is_what_the_membership_says_and_owners_are_counted() {
         membership.role = role;
         within!(store, |tx| people::update_member(&*tx, &membership));
         assert_eq!(people::role(store.read(), ada.id, project).await.unwrap(), Some(role));
-        let owners = people::count_owners(store.read(), project).await.unwrap();
+        let owners = ownership::count_owners(store.read(), project).await.unwrap();
         assert_eq!(owners, u64::from(role == Role::Owner));
         let found = people::member(store.read(), Scope::Everything, membership.id).await.unwrap();
         assert_eq!(found, membership);

@@ -29,9 +29,13 @@ async fn only_what_ended_without_success_is_queued_again() {
         super::world::execute(&store, &set).await;
         let before =
             (world.reread(&deliveries[0]).await, world.reread_occurrence(&occurrence).await);
-        let queued =
-            within!(store, |tx| delivery::requeue(&*tx, &deliveries[0], at(5000), at(9_000_000)));
-        assert_eq!(queued, expected, "{status}");
+        let queued = within!(store, |tx| delivery::requeue(
+            &*tx,
+            &[deliveries[0].id],
+            at(5000),
+            at(9_000_000)
+        ));
+        assert_eq!(queued, u64::from(expected), "{status}");
         if !expected {
             let after =
                 (world.reread(&deliveries[0]).await, world.reread_occurrence(&occurrence).await);
@@ -50,7 +54,7 @@ async fn a_queued_again_delivery_has_a_fresh_budget_and_its_occurrence_ends_anew
     let failed = delivery::of_occurrences(store.read(), &[occurrence.id]).await.unwrap();
     assert_eq!(world.reread_occurrence(&occurrence).await.status, OccurrenceStatus::Failed);
 
-    within!(store, |tx| delivery::requeue(&*tx, &failed[0], at(5000), at(9_000_000)));
+    within!(store, |tx| delivery::requeue(&*tx, &[failed[0].id], at(5000), at(9_000_000)));
     let queued = world.reread(&failed[0]).await;
     assert_eq!((queued.status, queued.execute_at), (ActionStatus::Pending, at(5000)));
     assert_eq!((queued.expires_at, queued.executed_at), (Some(at(9_000_000)), None));
@@ -76,7 +80,7 @@ async fn a_cancelled_occurrence_of_which_one_delivery_is_queued_again_ends_when_
     let trigger = world.trigger("trigger", None).await;
     let (occurrence, deliveries) = world.occurrence_of(&trigger, at(0), &backends).await;
     within!(store, |tx| delivery::cancel_of_trigger(&*tx, trigger.id, "trigger_disabled", at(1)));
-    within!(store, |tx| delivery::requeue(&*tx, &deliveries[1], at(5000), at(9_000_000)));
+    within!(store, |tx| delivery::requeue(&*tx, &[deliveries[1].id], at(5000), at(9_000_000)));
     assert_eq!(world.work_off(at(5000), ActionStatus::Completed).await.len(), 1);
     let ended = world.reread_occurrence(&occurrence).await;
     assert_eq!((ended.delivered, ended.failed), (1, 2));

@@ -19,7 +19,8 @@ async fn a_delivery_that_is_tried_again_while_a_sweep_reaches_it_stays_with_its_
     world.work_off(at(1000), ActionStatus::Failed).await;
     let failed = delivery::of_occurrences(store.read(), &[retried.id]).await.unwrap().remove(0);
     let retrying = store.begin().await.unwrap();
-    assert!(delivery::requeue(&*retrying, &failed, at(5000), at(9_000_000)).await.unwrap());
+    let again = delivery::requeue(&*retrying, &[failed.id], at(5000), at(9_000_000)).await;
+    assert_eq!(again.unwrap(), 1);
     let other = store.another().await;
     let sweeping = tokio::spawn(async move {
         let kept = Kept::since(Some(at(1_000_000)));

@@ -51,8 +51,8 @@ pub(super) struct Counter<'a> {
     known: HashMap<&'a Name, Option<Cost>>,
     /// Whether the schema is asked for.
     pub introspects: bool,
-    /// Whether a text holds a null character; looked for only where one may be.
-    pub has_null: bool,
+    /// The path of a text that holds a null character; looked for only where one may be.
+    pub null_at: Option<String>,
     may_have_null: bool,
     /// How many sets of selections were looked at.
     #[cfg(test)]
@@ -68,7 +68,7 @@ impl<'a> Counter<'a> {
             document,
             known,
             introspects: false,
-            has_null: false,
+            null_at: None,
             may_have_null,
             #[cfg(test)]
             visited: 0,
@@ -133,9 +133,12 @@ impl<'a> Counter<'a> {
         cost.aliases = cost.aliases.saturating_add(usize::from(field.alias.is_some()));
         Self::directives(&field.directives, &mut cost);
         if self.may_have_null {
-            let mut values = field.arguments.iter().map(|(_, value)| value.node.clone());
-            self.has_null |= values
-                .any(|value| value.into_const_with(known).is_ok_and(|value| holds_null(&value)));
+            self.null_at = self.null_at.take().or_else(|| {
+                let mut arguments = field.arguments.iter();
+                arguments.find_map(|(name, value)| {
+                    null_at(&name.node, &value.node.clone().into_const_with(known).ok()?)
+                })
+            });
         }
         Ok(cost)
     }
@@ -173,8 +176,25 @@ fn known(_: Name) -> Result<Value, std::convert::Infallible> {
     Ok(Value::Null)
 }
 
+/// The path, beginning with `at`, of a text in `value` that holds a null character, or of what has
+/// such a key.
+pub(super) fn null_at(at: &str, value: &Value) -> Option<String> {
+    holds_null(value)
+        .then(|| match value {
+            Value::List(values) => {
+                let mut values = values.iter().enumerate();
+                values.find_map(|(place, value)| null_at(&format!("{at}.{place}"), value))
+            }
+            Value::Object(fields) => {
+                fields.iter().find_map(|(name, value)| null_at(&format!("{at}.{name}"), value))
+            }
+            _ => None,
+        })?
+        .or_else(|| Some(at.to_owned()))
+}
+
 /// Whether a text or a key in `value` holds a null character.
-pub(super) fn holds_null(value: &Value) -> bool {
+fn holds_null(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains('\0'),
         Value::List(values) => values.iter().any(holds_null),

@@ -13,9 +13,10 @@ use async_graphql::parser::types::{
 };
 use async_graphql::{Pos, Positioned, Request, ServerError, ServerResult, Value, Variables};
 
-use super::cost::{Cost, Counter, holds_null};
+use super::cost::{Cost, Counter, null_at};
 use super::scan::{Scan, scan};
-use crate::api::graphql::error::{BAD_USER_INPUT, PARSE_FAILED, VALIDATION_FAILED, about_request};
+use crate::api::graphql::error::{PARSE_FAILED, VALIDATION_FAILED, about_request, about_value};
+use crate::api::graphql::misfit::field;
 use crate::config::GraphqlConfig;
 
 /// The longest document, in bytes.
@@ -88,10 +89,7 @@ impl Guard {
         if counter.introspects && !self.0.introspection {
             return Err(invalid("introspection is switched off on this server", None));
         }
-        if counter.has_null {
-            return Err(null_character());
-        }
-        Ok(())
+        counter.null_at.map_or(Ok(()), |path| Err(null_character(&path)))
     }
 }
 
@@ -112,9 +110,9 @@ fn invalid(message: impl Into<String>, at: Option<Pos>) -> ServerError {
     about_request(ServerError::new(message, at), VALIDATION_FAILED)
 }
 
-fn null_character() -> ServerError {
-    let message = "a text must not contain the null character (U+0000)";
-    about_request(ServerError::new(message, None), BAD_USER_INPUT)
+fn null_character(path: &str) -> ServerError {
+    let message = format!("{} must not contain the null character (U+0000)", field(path));
+    about_value(ServerError::new(message, None), path)
 }
 
 /// The operation that is asked for (GraphQL specification, "GetOperation").
@@ -145,13 +143,13 @@ fn check_variables(operation: &OperationDefinition, variables: &Variables) -> Se
             let (name, kind) = (&wanted.name.node, &wanted.var_type.node);
             let message = format!("the variable ${name} of type {kind} must have a value");
             let error = ServerError::new(message, Some(definition.pos));
-            return Err(about_request(error, BAD_USER_INPUT));
+            return Err(about_value(error, name));
         }
     }
-    let wanted = operation.variable_definitions.iter();
-    let mut defaults = wanted.filter_map(|wanted| wanted.node.default_value.as_ref());
-    if variables.values().any(holds_null) || defaults.any(|value| holds_null(&value.node)) {
-        return Err(null_character());
-    }
-    Ok(())
+    let given = variables.iter();
+    let defaults = operation.variable_definitions.iter().filter_map(|wanted| {
+        Some((&wanted.node.name.node, &wanted.node.default_value.as_ref()?.node))
+    });
+    let null = given.chain(defaults).find_map(|(name, value)| null_at(name, value));
+    null.map_or(Ok(()), |path| Err(null_character(&path)))
 }

@@ -86,32 +86,70 @@ async fn a_field_without_credentials_says_what_is_missing() {
 }
 
 #[tokio::test]
-async fn values_that_do_not_fit_are_named_as_the_clients() {
+async fn a_value_that_does_not_fit_is_told_with_its_field_and_what_would_be_right() {
     let server = Server::new().await;
     let instant = "{ cronPreview(expression: \"@daily\", after: \"yesterday\") { timeZone } }";
-    let answer = server.anonymous(instant).await;
-    assert_eq!(answer.code(), "BAD_USER_INPUT", "{}", answer.text);
-    assert!(answer.text.contains("RFC 3339"), "{}", answer.text);
+    let triggers = "query($f: TriggerFilter) { triggers(filter: $f) { nodes { id } } }";
+    let make = "mutation($input: CreateTriggerInput!) { createTrigger(input: $input) { id } }";
+    let first = "query($n: Int) { projects(first: $n) { nodes { id } } }";
+    let known = "{ trigger(id: null) { id } }";
+    let deliveries = "{ deliveries(filter: { status: [FAILED, LOST] }) { nodes { id } } }";
+    let all = "PENDING, PROCESSING, COMPLETED, FAILED, EXPIRED, CANCELLED";
+    let order = "query($d: OrderDirection = UP) { deliveries(order: { direction: $d }) {
+        nodes { id } } }";
+    let input = |field: &str, value: Value| {
+        let mut input = json!({
+            "applicationId": "x", "name": "A", "runKey": "a", "cronExpression": "@daily",
+        });
+        input[field] = value;
+        json!({ "input": input })
+    };
+    for (query, variables, field, right) in [
+        (instant, Value::Null, "after", "RFC 3339"),
+        (known, Value::Null, "id", "of type ID"),
+        (first, json!({ "n": "many" }), "first", "a whole number"),
+        (triggers, json!({ "f": { "enabled": "yes" } }), "filter.enabled", "true or false"),
+        (triggers, json!({ "f": { "colour": 1 } }), "filter.colour", "it has enabled, "),
+        (deliveries, Value::Null, "filter.status[1]", all),
+        (order, json!({}), "d", "one of ASC, DESC; \"UP\" is not"),
+        (make, input("catchUp", json!("SOMETIMES")), "catchUp", "\"SOMETIMES\" is not"),
+        (make, input("name", Value::Null), "name", "a text"),
+        (make, json!({ "input": { "name": "A" } }), "applicationId", "is required"),
+    ] {
+        let answer = server.ask(query, variables).await;
+        let error = &answer.json()["errors"][0];
+        let extensions = json!({ "code": "BAD_USER_INPUT", "field": field });
+        assert_eq!(error["extensions"], extensions, "{}", answer.text);
+        let message = error["message"].as_str().unwrap();
+        assert!(message.starts_with(field) && message.contains(right), "{message}");
+    }
     let query = "query($id: ID!) { trigger(id: $id) { id } }";
     for variables in [json!({}), json!({ "id": null })] {
         let answer = server.ask(query, variables).await;
         assert_eq!(answer.code(), "BAD_USER_INPUT", "{}", answer.text);
+        assert_eq!(answer.json()["errors"][0]["extensions"]["field"], "id", "{}", answer.text);
         assert!(answer.text.contains("$id"), "{}", answer.text);
     }
-    let query = "query($n: Int) { projects(first: $n) { nodes { id } } }";
-    let answer = server.ask(query, json!({ "n": "many" })).await;
-    assert_eq!(answer.code(), "GRAPHQL_VALIDATION_FAILED", "{}", answer.text);
 }
 
 #[tokio::test]
-async fn a_null_character_is_refused_before_it_meets_a_database() {
+async fn a_null_character_is_refused_on_its_field_before_it_meets_a_database() {
     let server = Server::new().await;
     let literal = r#"{ triggers(filter: { nameContains: "a\u0000b" }) { nodes { id } } }"#;
-    let answer = server.ask(literal, Value::Null).await;
-    assert_eq!(answer.code(), "BAD_USER_INPUT", "{}", answer.text);
-    let query = "query($f: TriggerFilter) { triggers(filter: $f) { nodes { id } } }";
-    let answer = server.ask(query, json!({ "f": { "runKey": "a\0b" } })).await;
-    assert_eq!(answer.code(), "BAD_USER_INPUT", "{}", answer.text);
+    let query = "query($filter: TriggerFilter) { triggers(filter: $filter) { nodes { id } } }";
+    let make = "mutation($input: CreateTriggerInput!) { createTrigger(input: $input) { id } }";
+    let many = "query($ids: [ID!]) { projects { nodes { id } } }";
+    for (query, variables, field) in [
+        (literal, Value::Null, "filter.nameContains"),
+        (query, json!({ "filter": { "runKey": "a\0b" } }), "filter.runKey"),
+        (query, json!({ "filter": { "run\0Key": "a" } }), "filter"),
+        (make, json!({ "input": { "name": "a\0b" } }), "name"),
+        (many, json!({ "ids": ["a", "b\0"] }), "ids[1]"),
+    ] {
+        let answer = server.ask(query, variables).await;
+        let extensions = json!({ "code": "BAD_USER_INPUT", "field": field });
+        assert_eq!(answer.json()["errors"][0]["extensions"], extensions, "{}", answer.text);
+    }
     let harmless = r#"{ triggers(filter: { nameContains: "a\\u0000b" }) { nodes { id } } }"#;
     let answer = server.ask(harmless, Value::Null).await;
     assert!(answer.json()["errors"].is_null(), "{}", answer.text);
