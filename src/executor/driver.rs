@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Executor;
+use super::ahead::Ahead;
 use super::attempt::Done;
 use super::beside::Beside;
 use super::finishers::finishers;
@@ -26,13 +26,6 @@ use crate::store::executor::{NextDue, next_due};
 const BLOCKED: Duration = Duration::from_millis(250);
 /// How long a step may take.
 const STEP_MAX: Duration = Duration::from_secs(30);
-/// How long before it is due a pass may be begun: so long its triggers, with SQLite every writer, wait
-/// for it.
-const LEAD_MAX: Duration = Duration::from_millis(50);
-/// What is added to how long passes took lately.
-const LEAD_MORE: Duration = Duration::from_millis(3);
-/// How late the runtime's timer may ring.
-const COARSE: Duration = Duration::from_millis(2);
 const RETAIN_EVERY: Duration = Duration::from_secs(600);
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(100);
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -94,8 +87,7 @@ struct Driver {
     /// Counts what waits.
     gauges: Beside,
     skew: chrono::Duration,
-    /// How long it took lately to prepare a pass.
-    preparing: Duration,
+    ahead: Ahead,
     /// What is due when, unless it has to be asked for.
     known: Option<NextDue>,
 }
@@ -115,7 +107,7 @@ pub async fn run(executor: Arc<Executor>, stop: CancellationToken) {
         walked: Beside::new("walking cycles"),
         gauges: Beside::new("gauges"),
         skew: chrono::Duration::zero(),
-        preparing: Duration::ZERO,
+        ahead: Ahead::default(),
         known: None,
         executor,
         done,
@@ -186,7 +178,7 @@ impl Driver {
     async fn step(&mut self) -> Result<Duration> {
         let executor = self.executor.clone();
         let now = executor.clock().now();
-        if self.known.is_none_or(|known| self.soon(&known, now).is_none()) {
+        if self.known.is_none_or(|known| self.ahead.soon(&known, now).is_none()) {
             self.chores(now).await?;
         }
         if self.skew.abs() > SKEW_MAX {
@@ -201,9 +193,12 @@ impl Driver {
         let is_due = |at: Option<DateTime<Utc>>| at.is_some_and(|at| at <= now);
         self.start_rules(&due, now).await;
         let mut did = 0;
-        let pass_at = self.soon(&due, now).or((look || is_due(due.trigger_at)).then_some(now));
+        let pass_at =
+            self.ahead.soon(&due, now).or((look || is_due(due.trigger_at)).then_some(now));
         if let Some(at) = pass_at {
-            did += self.pass(at).await?;
+            let room = self.room();
+            did += self.ahead.pass(&executor, at, room).await?;
+            self.start();
         }
         if is_due(due.waiting_at) {
             did += executor.fan_out_waiting(now).await?;
@@ -222,41 +217,6 @@ impl Driver {
         let blocked = is_due(due.earliest());
         self.known = (!blocked).then_some(due);
         Ok(self.until(due, now, blocked))
-    }
-
-    /// When the next triggers are due, if it is time to have their pass ready.
-    fn soon(&self, due: &NextDue, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        due.trigger_at.filter(|at| *at > now && *at - now <= self.lead())
-    }
-
-    fn lead(&self) -> chrono::Duration {
-        crate::app::span((self.preparing + LEAD_MORE).min(LEAD_MAX))
-    }
-
-    /// A pass over what is due at `at`. If that is yet to come, it is ready by then and committed then:
-    /// nothing is late because of what has to be written first. Answers how many triggers it took.
-    async fn pass(&mut self, at: DateTime<Utc>) -> Result<usize> {
-        let executor = self.executor.clone();
-        let began = Instant::now();
-        let mut taken = 0;
-        if let Some(prepared) = executor.prepare(at, self.room()).await? {
-            self.preparing = began.elapsed().max(self.preparing * 7 / 8);
-            if !self.came(at).await {
-                return Ok(0);
-            }
-            taken = executor.complete(prepared).await?.triggers;
-            self.start();
-        }
-        executor.app.metrics.passed(at);
-        Ok(taken)
-    }
-
-    /// Waits for `at`. False: the clock was set back meanwhile.
-    async fn came(&self, at: DateTime<Utc>) -> bool {
-        let left = || (at - self.executor.clock().now()).to_std().unwrap_or_default();
-        rest_for(left().min(LEAD_MAX).saturating_sub(COARSE)).await;
-        rest_precisely(left().min(COARSE)).await;
-        left().is_zero()
     }
 
     /// Lets due events be evaluated and cycles begun and walked, each unless that is being done.
@@ -293,7 +253,7 @@ impl Driver {
     fn until(&self, due: NextDue, asked: DateTime<Utc>, blocked: bool) -> Duration {
         let longest = self.executor.app.config.cron.trigger_check_interval;
         let longest = if blocked { BLOCKED.min(longest) } else { longest };
-        let early = due.trigger_at.map(|at| at - self.lead());
+        let early = due.trigger_at.map(|at| at - self.ahead.lead());
         let times = due.times().into_iter().chain([early]).flatten();
         let next = times.filter(|at| *at > asked).min();
         let wait = next.map(|next| (next - self.executor.clock().now()).to_std());
@@ -398,11 +358,4 @@ impl Driver {
 #[expect(clippy::disallowed_methods, reason = "the driver is what waits")]
 pub(super) async fn rest_for(duration: Duration) {
     tokio::time::sleep(duration).await;
-}
-
-/// Rests on a thread of its own: the runtime's timer rings at whole milliseconds.
-#[expect(clippy::disallowed_methods, reason = "the driver is what waits")]
-async fn rest_precisely(duration: Duration) {
-    // It does not panic and is not cancelled.
-    let _ = tokio::task::spawn_blocking(move || std::thread::sleep(duration)).await;
 }

@@ -20,6 +20,7 @@
 //! Every step is a function of `now` that says what it did. [`Executor::run_until_idle`] calls
 //! them until nothing is due; [`driver`] calls them at the right moments.
 
+mod ahead;
 mod attempt;
 mod beside;
 mod claim;

@@ -124,6 +124,15 @@ fn a_pause_that_reaches_beyond_the_end_of_the_budget_becomes_a_last_attempt_befo
 }
 
 #[test]
+fn a_pause_that_ends_when_the_last_attempt_is_due_is_kept() {
+    let mut first = claimed(0);
+    first.action.expires_at = Some(now() + Duration::seconds(6));
+    let attempted = Attempted::of(1, &answer(500, None), now());
+    let finished = after_attempt(&first, &attempted, now(), (&POLICY, 1.0));
+    assert_eq!(finished.execute_at, now() + Duration::seconds(5), "half of the first pause");
+}
+
+#[test]
 fn what_has_no_time_for_a_last_attempt_waits_for_its_end() {
     use ActionStatus::Pending;
     assert_eq!(due_before_the_end(10, None), (Pending, 10));

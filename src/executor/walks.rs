@@ -126,6 +126,26 @@ mod tests {
     }
 
     #[test]
+    fn the_next_turn_begins_behind_the_cycle_that_had_the_last_one() {
+        let (walks, cycle) = (Walks::default(), CycleId::new());
+        walks.begin(cycle);
+        assert_eq!(walks.after(), cycle);
+    }
+
+    #[test]
+    fn the_failures_of_so_many_cycles_are_remembered_and_no_more() {
+        let (walks, cycle) = (Walks::default(), CycleId::new());
+        walks.begin(cycle);
+        for _ in 1..KEPT {
+            walks.begin(CycleId::new());
+        }
+        assert_eq!(walks.state().troubles.len(), KEPT);
+        walks.begin(CycleId::new());
+        assert_eq!(walks.state().troubles.len(), 1);
+        assert_eq!(walks.begin(cycle), Step::Users(1000), "it begins anew");
+    }
+
+    #[test]
     fn a_cycle_whose_users_all_fail_is_given_up() {
         let (walks, cycle) = (Walks::default(), CycleId::new());
         let mut left_out = 0;

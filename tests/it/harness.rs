@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::{OnceLock, mpsc};
 
 use sea_orm::{ConnectionTrait, Database, DatabaseConnection, DbBackend, Statement};
-use trigger_manager::store::{Engine, Options, Store};
+use trigger_manager::store::{Engine, Options, Store, Tx};
 use uuid::Uuid;
 
 /// Connections of a test's pool. Small: a server takes many tests at once.
@@ -237,4 +237,22 @@ fn sweeper() -> &'static mpsc::Sender<String> {
         });
         sender
     })
+}
+
+/// Ends when another transaction waits for what `tx` holds. On SQLite, with its one writer, at once:
+/// none other has begun.
+pub async fn until_another_waits_for(tx: &Tx) {
+    if engine() == Engine::Sqlite {
+        return;
+    }
+    let waits = "SELECT count(*) AS n FROM pg_locks WHERE NOT granted
+        AND transactionid = pg_current_xact_id_if_assigned()::xid";
+    loop {
+        let statement = Statement::from_string(DbBackend::Postgres, waits);
+        let row = tx.query_one_raw(statement).await.unwrap().unwrap();
+        if row.try_get::<i64>("", "n").unwrap() > 0 {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
 }

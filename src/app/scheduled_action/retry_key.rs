@@ -92,7 +92,7 @@ mod tests {
             forgotten_at(&message(1), &[attempt(1, status, answer, 5)])
                 .map(|until| until - CALL_BUDGET - start())
         };
-        for answer in [None, Some(101), Some(302), Some(500), Some(503)] {
+        for answer in [None, Some(101), Some(302), Some(399), Some(500), Some(503)] {
             assert_eq!(until("error", answer), Some(Duration::minutes(5)), "{answer:?}");
         }
         for answer in [400, 401, 404, 429, 499] {
@@ -122,6 +122,8 @@ mod tests {
         let twice = [refused.clone(), refused];
         assert_eq!(forgotten_at(&message(1), &twice), None);
         assert_eq!(forgotten_at(&message(2), &twice), Some(start() + CALL_BUDGET));
+        let second = attempt(2, "error", Some(429), 1);
+        assert_eq!(forgotten_at(&message(2), &[second]), Some(start() + CALL_BUDGET), "the first");
         let mut delayed = message(2);
         let end = start() + Duration::days(3) + CALL_BUDGET;
         delayed.expires_at = Some(end);

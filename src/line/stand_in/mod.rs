@@ -9,7 +9,7 @@
 //! What it does not do: deliver anything; know users (any well-formed id is fine, as if all were
 //! friends); look into messages other than text; keep a list of rich menus (an id that starts with
 //! `richmenu-` exists); count a quota or a rate (a limit is hit when it is told so); forget a retry
-//! key after 24 hours; other calls of the API; webhooks. Its texts are not all the platform's.
+//! key after 24 hours by itself; other calls of the API; webhooks. Its texts are not all the platform's.
 //! What it passes the real platform may still refuse.
 //!
 //! All is kept in memory, the latest 100,000 of each kind.
@@ -161,6 +161,12 @@ impl StandIn {
     /// A new month: pushes are accepted again.
     pub fn reset_month(&self) {
         self.shared.state().month_used_up = false;
+    }
+
+    /// Forgets all retry keys, as the platform does 24 hours after a key was first used: what comes with one
+    /// of them is done once more.
+    pub fn forget_keys(&self) {
+        self.shared.state().forget_keys();
     }
 
     /// The pushes that were accepted, in order. A repetition that was answered with 409 is not

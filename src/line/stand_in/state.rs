@@ -187,6 +187,11 @@ impl State {
         reply
     }
 
+    pub fn forget_keys(&mut self) {
+        self.keys.clear();
+        self.order.clear();
+    }
+
     fn sent_message(&mut self) -> Value {
         self.sent += 1;
         json!({ "id": self.sent.to_string(), "quoteToken": format!("quote-{}", self.sent) })

@@ -90,6 +90,18 @@ async fn a_retry_key_is_a_uuid_and_belongs_to_pushes_of_one_channel() {
 }
 
 #[tokio::test]
+async fn a_retry_key_that_was_forgotten_protects_from_nothing() {
+    let platform = StandIn::start([TOKEN]).await.unwrap();
+    let body = json!({ "to": USER, "messages": [{ "type": "text", "text": "x" }] }).to_string();
+    let key = ("x-line-retry-key", "123e4567-e89b-12d3-a456-426614174000");
+    assert_eq!(raw(&platform, PUSH, &[JSON, key], &body).await.0, 200);
+    platform.forget_keys();
+    assert_eq!(raw(&platform, PUSH, &[JSON, key], &body).await.0, 200);
+    assert_eq!(raw(&platform, PUSH, &[JSON, key], &body).await.0, 409);
+    assert_eq!(platform.accepted().len(), 2);
+}
+
+#[tokio::test]
 async fn without_a_retry_key_a_push_is_sent_each_time() {
     let platform = StandIn::start([TOKEN]).await.unwrap();
     let body = json!({ "to": USER, "messages": [{ "type": "text", "text": "x" }] }).to_string();

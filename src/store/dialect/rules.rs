@@ -78,8 +78,10 @@ pub(in crate::store) const PROCESSED_EVENTS: Sql = Sql {
 /// the last accepted firing is at least the pause old, and no work of the rule waits for the user.
 /// Answers each pair as it is then: whoever finds its own `taken_by` may fire.
 ///
-/// The row is the lock. Whoever comes second waits for the first and then sees its firing; that
-/// the first one's work was queued meanwhile need not be seen, since its firing has just been.
+/// The row is the lock. Whoever comes second waits for the first and then sees the row as the first
+/// left it, but of everything else what there was before: neither the work that the first one queued,
+/// nor, on a look of its own (`seen`), its firing. A firing that it can't see so counts as work that
+/// waits, since it has just been committed, however long ago it was accepted.
 ///
 /// `$1` rows {trigger_rule_id, user_id, pause_ms, taken_by}, each pair once; `$2` now in
 /// milliseconds.
@@ -117,11 +119,17 @@ pub(in crate::store) const TAKE_RATE: Sql = Sql {
                 pause_ms bigint, taken_by uuid)) r
         ORDER BY r.trigger_rule_id, r.user_id
         ON CONFLICT (trigger_rule_id, user_id) DO UPDATE SET
-            last_fired_ms = CASE WHEN excluded.taken_by IS NOT NULL AND (s.last_fired_ms IS NULL
-                OR s.last_fired_ms + excluded.pause_ms <= $2) THEN $2 ELSE s.last_fired_ms END,
-            taken_by = CASE WHEN excluded.taken_by IS NOT NULL AND (s.last_fired_ms IS NULL
-                OR s.last_fired_ms + excluded.pause_ms <= $2)
-                THEN excluded.taken_by ELSE s.taken_by END,
+            (last_fired_ms, taken_by) = (
+                SELECT CASE WHEN may.fire THEN $2 ELSE s.last_fired_ms END,
+                    CASE WHEN may.fire THEN excluded.taken_by ELSE s.taken_by END
+                FROM (SELECT CASE
+                        WHEN excluded.taken_by IS NULL THEN false
+                        WHEN s.last_fired_ms + excluded.pause_ms > $2 THEN false
+                        ELSE s.taken_by IS NOT DISTINCT FROM (
+                            SELECT seen.taken_by FROM rule_user_state seen
+                            WHERE seen.trigger_rule_id = s.trigger_rule_id
+                                AND seen.user_id = s.user_id)
+                    END AS fire) may),
             pause_ms = excluded.pause_ms
         RETURNING s.trigger_rule_id, s.user_id, s.last_fired_ms, s.taken_by",
 };

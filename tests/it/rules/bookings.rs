@@ -97,6 +97,26 @@ async fn many_states_of_one_booking_keep_nobody_waiting() {
     assert_eq!(held.count(), 49);
 }
 
+/// The later state is in the next batch.
+#[tokio::test]
+async fn a_state_that_was_overtaken_takes_no_reminder_back_which_the_later_one_would_move() {
+    let p = reminding().await;
+    let now = p.t.app.now();
+    let starts = |days| now + Duration::days(days);
+    p.happens(&[booking(&p, "confirmed", starts(5), now)]).await;
+    p.t.run().await;
+    p.t.advance(60);
+    let at = |ms| p.t.app.now() + Duration::milliseconds(ms);
+    let mut events = vec![booking(&p, "confirmed", starts(6), at(0))];
+    events.extend((0..500).map(|_| p.form(2)));
+    events.push(booking(&p, "confirmed", starts(7), at(1)));
+    p.happens(&events).await;
+    assert_eq!(p.t.executor.take_events(p.t.app.now()).await.unwrap().events, 500);
+    assert_eq!(pending(&p).await, [starts(4)]);
+    p.t.run().await;
+    assert_eq!(pending(&p).await, [starts(6)], "within the same hour");
+}
+
 #[tokio::test]
 async fn a_state_that_comes_late_does_not_bring_the_reminder_back() {
     let p = reminding().await;

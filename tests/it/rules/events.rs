@@ -31,6 +31,20 @@ async fn a_matching_event_sends_the_message_and_says_so() {
 }
 
 #[tokio::test]
+async fn a_message_knows_the_attributes_of_its_user_and_of_no_other() {
+    let p = Place::new().await;
+    for (number, tier) in [(1, "gold"), (2, "blue")] {
+        let (whom, tier) = (user(number), serde_json::json!({ "tier": tier }));
+        let set = p.t.app.set_line_user_attributes(&p.t.caller, (p.line_oa.id, &whom), tier);
+        set.await.unwrap();
+    }
+    p.on_forms("send_message", text("{{ user.attributes.tier }}")).await;
+    p.form_sent(1).await;
+    p.form_sent(2).await;
+    assert_eq!(p.sent(), [(user(1), "gold".to_owned()), (user(2), "blue".to_owned())]);
+}
+
+#[tokio::test]
 async fn the_same_event_id_again_does_nothing() {
     let p = Place::new().await;
     p.on_forms("send_message", text("Hi")).await;

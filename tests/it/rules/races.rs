@@ -2,10 +2,17 @@
 
 use std::sync::Arc;
 
+use chrono::{DateTime, Duration, Utc};
 use tokio::sync::Barrier;
+use trigger_manager::domain::event::Event;
+use trigger_manager::domain::id::ScheduledActionId;
 use trigger_manager::domain::rule::{Frequency, TriggerRule};
+use trigger_manager::store::Tx;
+use trigger_manager::store::firing::{self, NewFiring};
+use trigger_manager::store::rule::{Ask, take};
 
 use super::place::{Place, text};
+use crate::harness::until_another_waits_for;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn parallel_events_of_one_user_on_three_executors_fire_exactly_once() {
@@ -95,4 +102,53 @@ async fn two_executors_begin_one_cycle_once() {
     p.t.run().await;
     assert_eq!(p.cycles().await.len(), 1);
     assert_eq!(p.sent().len(), 10);
+}
+
+/// What an executor does about an event, up to its commit: takes the right to fire and queues.
+async fn fires(tx: &Tx, rule: &TriggerRule, event: &Event, now: DateTime<Utc>) {
+    let user_id = event.user_id.as_deref();
+    let pause_ms = rule.pause().map(|pause| pause.num_milliseconds());
+    let ask = Ask { rule_id: rule.id, user_id: user_id.unwrap().into(), pause_ms, by: event.id.0 };
+    assert!(take(&**tx, &[ask], now).await.unwrap()[0].2.taken);
+    let queued = NewFiring {
+        id: ScheduledActionId::new(),
+        trigger_rule_id: rule.id,
+        user_id,
+        action_config: &rule.action_config,
+        execute_at: now,
+        expires_at: now + Duration::hours(1),
+        application_id: None,
+        event_id: Some(event.id),
+        subject: None,
+    };
+    firing::queue(&**tx, &[queued], None, now).await.unwrap();
+}
+
+/// On SQLite, with its one writer, the second transaction begins when the first one has ended.
+#[tokio::test]
+async fn what_a_transaction_queued_that_stood_still_for_longer_than_the_cooldown_holds_back_more() {
+    for has_fired in [false, true] {
+        let p = Place::new().await;
+        let rule = p.save(TriggerRule { cooldown_seconds: 60, ..p.draft() }).await;
+        if has_fired {
+            p.form_sent(1).await;
+            p.t.advance(60);
+        }
+        let (sent, now) = (p.sent().len(), p.t.app.now());
+        p.happens(&[p.form(1)]).await;
+        let stalled = p.t.app.store.begin().await.unwrap();
+        fires(&stalled, &rule, &p.form(1), now).await;
+        p.t.advance(61);
+        let (second, now) = (p.another_executor().await, p.t.app.now());
+        let taking = tokio::spawn(async move { second.take_events(now).await });
+        until_another_waits_for(&stalled).await;
+        stalled.commit_unaudited().await.unwrap();
+        assert_eq!(taking.await.unwrap().unwrap().queued, 0, "{has_fired}");
+        assert_eq!(p.logs().await.pop().unwrap().reason.as_deref(), Some("waiting"));
+        p.t.run().await;
+        assert_eq!(p.sent().len(), sent + 1);
+        p.t.advance(1);
+        p.form_sent(1).await;
+        assert_eq!(p.sent().len(), sent + 2, "what it queued is done, and the pause is over");
+    }
 }

@@ -14,12 +14,16 @@ pub const SCHEDULES: [(&str, IsDue); 6] = [
     ("30 */2 * * * *", |second, minute| second == 30 && minute % 2 == 0),
 ];
 
+/// That of time-based rules.
+pub const OFTEN: (&str, IsDue) = ("*/20 * * * * *", |second, _| second % 20 == 0);
+
 /// Never due while the simulation lasts.
 pub const NEVER: &str = "0 0 0 29 2 *";
 
 /// Due times after `after` and up to `until`.
 pub fn due(cron: &str, after: DateTime<Utc>, until: DateTime<Utc>) -> Vec<DateTime<Utc>> {
-    let Some((_, is_due)) = SCHEDULES.iter().find(|(known, _)| *known == cron) else {
+    let mut known = SCHEDULES.iter().chain([&OFTEN]);
+    let Some((_, is_due)) = known.find(|(known, _)| *known == cron) else {
         assert_eq!(cron, NEVER);
         return Vec::new();
     };

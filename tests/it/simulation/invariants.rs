@@ -8,6 +8,7 @@ use trigger_manager::domain::delivery::ActionStatus;
 use trigger_manager::domain::trigger::{Occurrence, OccurrenceStatus, Origin};
 
 use super::calendar::due;
+use super::retry_invariants;
 use super::rule_invariants;
 use super::scheduler::TIMEOUT;
 use super::seen::{Interval, Seen};
@@ -44,7 +45,7 @@ pub async fn check(world: &World) -> Verdict {
     everything_ends(&seen)?;
     what_is_delivered_was_answered(&seen)?;
     attempts_are_alike_and_one_at_a_time(&seen)?;
-    duplicates_have_an_excuse(&seen)?;
+    retry_invariants::check(world, &seen)?;
     attempts_begin_while_there_is_time_to_end(world, &seen)?;
     each_attempt_is_logged_once(&seen)?;
     off_is_off(&seen)?;
@@ -187,20 +188,6 @@ fn attempts_are_alike_and_one_at_a_time(seen: &Seen) -> Verdict {
     Ok(())
 }
 
-/// Invariant 6: After a 2xx that its executor could record, nothing is sent again.
-fn duplicates_have_an_excuse(seen: &Seen) -> Verdict {
-    for (id, requests) in seen.by_delivery() {
-        if seen.retried.contains(id) {
-            continue;
-        }
-        let (_, earlier) = requests.split_last().unwrap();
-        for request in earlier.iter().filter(|request| request.succeeded()) {
-            hold!(request.excuse.is_some(), "sent again, for no reason: {requests:#?}");
-        }
-    }
-    Ok(())
-}
-
 /// Invariant 5: An attempt begins so soon after its claim that it ends, and is written down, before
 /// the lease does. What stands still in front of its request runs out of time.
 fn attempts_begin_while_there_is_time_to_end(world: &World, seen: &Seen) -> Verdict {
@@ -250,7 +237,7 @@ fn off_is_off(seen: &Seen) -> Verdict {
                 let Some(delivery) = made.get(&request.id) else { continue };
                 let of_before = delivery.trigger_id.to_string() == trigger
                     && delivery.created_at < change.at - skew()
-                    && !seen.retried.contains(&request.id);
+                    && !seen.retries(&request.id).iter().any(|at| *at >= off);
                 hold!(!of_before, "off since {off}, and yet called: {request:?}, {delivery:?}");
             }
         }

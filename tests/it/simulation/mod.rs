@@ -20,8 +20,10 @@
 mod backend;
 mod calendar;
 mod calls;
+mod cycle_invariants;
 mod dice;
 mod invariants;
+mod retry_invariants;
 mod rule_invariants;
 mod rules;
 mod scheduler;

@@ -12,6 +12,7 @@ use trigger_manager::domain::scheduled_action::ScheduledAction;
 use trigger_manager::domain::trigger_log::{LogStatus, TriggerLog};
 use uuid::Uuid;
 
+use super::cycle_invariants;
 use super::invariants::{Verdict, hold, skew};
 use super::scheduler::TIMEOUT;
 use super::seen::Seen;
@@ -49,7 +50,8 @@ pub async fn check(world: &World, seen: &Seen) -> Verdict {
     rules.what_is_queued_is_logged()?;
     rules.rates_are_kept()?;
     rules.pushes_are_those_of_actions(world)?;
-    rules.nothing_starts_too_late()
+    rules.nothing_starts_too_late()?;
+    cycle_invariants::check(&world.times.moved, &rules.cycles, &rules.logs)
 }
 
 /// Of each rule, from which commit to which it was on.
@@ -218,7 +220,8 @@ impl Rules<'_> {
             let rule = action.cause.trigger_rule_id.unwrap().to_string();
             for (_, off) in &self.on[&rule] {
                 let off_before = row.created_date > *off + pass + TIMEOUT + skew();
-                let queued_before = action.created_at < *off - skew();
+                let queued_before = action.created_at < *off - skew()
+                    && !self.seen.retries(&id).iter().any(|at| at >= off);
                 hold!(!(off_before && queued_before), "off since {off}: {row:?}, {action:?}");
             }
         }

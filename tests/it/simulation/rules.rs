@@ -1,22 +1,27 @@
 //! Rules, and what happens to users while they change.
 
 use serde_json::{Value, json};
-use trigger_manager::app::{App, CreateTriggerRule, EventWords, NewEvent, UpdateTriggerRule};
+use trigger_manager::app::{
+    App, CreateTriggerRule, EventWords, NewEvent, ScheduledActionFilter, UpdateTriggerRule,
+};
 use trigger_manager::domain::access::Scope;
 use trigger_manager::domain::audit::Caller;
-use trigger_manager::domain::id::{ApplicationId, AudienceId, LineOaId, TriggerRuleId};
+use trigger_manager::domain::delivery::ActionStatus;
+use trigger_manager::domain::id::{
+    ApplicationId, AudienceId, LineOaId, ScheduledActionId, TriggerRuleId,
+};
 use trigger_manager::domain::page::{Direction, PageRequest};
 use trigger_manager::domain::rule::Frequency;
 use trigger_manager::error::Result;
 
+use super::calendar::OFTEN;
+use super::calls::Call;
 use super::dice::Dice;
 use crate::rules::place::{text, user};
 
 const RULES_MAX: usize = 5;
 /// So few, that their events meet.
 const USERS: usize = 3;
-/// So often are time-based rules due.
-const OFTEN: &str = "*/20 * * * * *";
 
 /// What rules are about.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +35,10 @@ pub struct Ground {
 pub enum RuleCall {
     Create { kind: usize, frequency: Frequency, cooldown_seconds: i32 },
     Enable { id: TriggerRuleId, enabled: bool },
+    Rename { id: TriggerRuleId },
     Delete { id: TriggerRuleId },
+    Cancel { id: ScheduledActionId },
+    Retry { id: ScheduledActionId },
     Events { numbers: Vec<usize> },
 }
 
@@ -60,6 +68,13 @@ impl RuleCall {
                 let update = UpdateTriggerRule { enabled: Some(enabled), ..Default::default() };
                 app.update_trigger_rule(caller, id, update).await.map(drop)
             }
+            Self::Rename { id } => {
+                let name = Some("Renamed".to_owned());
+                let update = UpdateTriggerRule { name, ..Default::default() };
+                app.update_trigger_rule(caller, id, update).await.map(drop)
+            }
+            Self::Cancel { id } => app.cancel_scheduled_action(caller, id).await.map(drop),
+            Self::Retry { id } => app.retry_scheduled_action(caller, id).await.map(drop),
             Self::Delete { id } => app.delete_trigger_rule(caller, id).await.map(drop),
             Self::Events { numbers } => {
                 let events = numbers.into_iter().map(|number| event(number, ground)).collect();
@@ -85,7 +100,7 @@ fn event(number: usize, ground: Ground) -> NewEvent {
 fn source(kind: usize, ground: Ground) -> (String, Value) {
     match kind {
         0 => {
-            let config = json!({"cronExpression": OFTEN, "audienceId": ground.audience});
+            let config = json!({"cronExpression": OFTEN.0, "audienceId": ground.audience});
             ("schedule".into(), config)
         }
         _ => ("form_submitted".into(), json!({})),
@@ -120,8 +135,65 @@ pub fn rule(dice: &mut Dice) -> RuleCall {
     RuleCall::Create { kind: dice.below(4), frequency, cooldown_seconds }
 }
 
+/// What people do about work.
+enum Wish {
+    Cancel,
+    Retry,
+    /// Whatever has become of it.
+    RetryBlindly,
+}
+
+/// Makes up a call about work that there is.
+async fn about_work(dice: &mut Dice, app: &App, wish: Wish) -> Option<RuleCall> {
+    let statuses = match wish {
+        Wish::Cancel if dice.chance(500) => vec![ActionStatus::Processing],
+        Wish::Cancel => vec![ActionStatus::Pending, ActionStatus::Processing],
+        Wish::Retry => vec![ActionStatus::Failed, ActionStatus::Cancelled, ActionStatus::Expired],
+        Wish::RetryBlindly => Vec::new(),
+    };
+    let filter = ScheduledActionFilter { statuses, ..Default::default() };
+    let page = PageRequest { limit: 20, ..Default::default() };
+    let found = app.scheduled_actions(Scope::Everything, &filter, Direction::Descending, &page);
+    let found: Vec<_> = found.await.unwrap().rows.into_iter().map(|(_, row)| row.id).collect();
+    if found.is_empty() {
+        return None;
+    }
+    let id = dice.pick(&found);
+    Some(if matches!(wish, Wish::Cancel) {
+        RuleCall::Cancel { id }
+    } else {
+        RuleCall::Retry { id }
+    })
+}
+
+/// Makes up a retry: of what was taken back `before`, or on a new day of what there is.
+pub async fn retry(
+    dice: &mut Dice,
+    app: &App,
+    (before, new_day): (Option<&Call>, bool),
+) -> Option<RuleCall> {
+    match before {
+        Some(Call::Rules(RuleCall::Cancel { id })) if dice.chance(500) => {
+            Some(RuleCall::Retry { id: *id })
+        }
+        _ if new_day => about_work(dice, app, Wish::Retry).await,
+        _ => None,
+    }
+}
+
 /// Makes up a call about what there is. `told` is how many events were told of so far.
 pub async fn choose(dice: &mut Dice, app: &App, told: &mut usize) -> RuleCall {
+    let wish = match dice.below(100) {
+        ..12 => Some(Wish::Retry),
+        12..15 => Some(Wish::RetryBlindly),
+        15..22 => Some(Wish::Cancel),
+        _ => None,
+    };
+    if let Some(wish) = wish
+        && let Some(call) = about_work(dice, app, wish).await
+    {
+        return call;
+    }
     let page = PageRequest { limit: 200, ..Default::default() };
     let (all, sort) = (Scope::Everything, (Default::default(), Direction::Ascending));
     let rules = app.trigger_rules(all, &Default::default(), sort, &page).await.unwrap();
@@ -134,6 +206,7 @@ pub async fn choose(dice: &mut Dice, app: &App, told: &mut usize) -> RuleCall {
     match roll {
         ..24 => RuleCall::Enable { id: one.id, enabled: !one.enabled },
         24..28 => RuleCall::Delete { id: one.id },
+        28..33 => RuleCall::Rename { id: one.id },
         _ => {
             let numbers = (0..dice.range(1, 3)).map(|_| match dice.chance(700) {
                 true => {

@@ -1,6 +1,6 @@
 //! All that a simulation has left behind.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use chrono::{DateTime, Duration, Utc};
 use serde_json::Value;
@@ -25,8 +25,8 @@ pub struct Seen {
     /// The log of what was attempted.
     pub attempts: Vec<Attempt>,
     pub requests: Vec<Request>,
-    /// Deliveries that a person has given a new budget.
-    pub retried: HashSet<String>,
+    /// When people have given work a new budget, by its id.
+    retries: HashMap<String, Vec<DateTime<Utc>>>,
     commits: HashMap<String, DateTime<Utc>>,
     pub end: DateTime<Utc>,
 }
@@ -58,19 +58,36 @@ impl Seen {
         let deliveries: Vec<_> = deliveries.rows.into_iter().map(|(_, row)| row).collect();
         let ids = deliveries.iter().map(|row| row.id).chain(actions.iter().map(|row| row.id));
         let attempts = app.attempts_of(&ids.collect::<Vec<_>>()).await.unwrap();
-        let retried = audit.iter().filter(|row| row.action == "delivery.retry");
-        Self {
+        let mut seen = Self {
             occurrences: occurrences.rows.into_iter().map(|(_, row)| row).collect(),
             deliveries,
             actions,
             attempts,
             triggers: triggers.rows.into_iter().map(|(_, row)| row).collect(),
             requests: world.s.requests.all(),
-            retried: retried.map(|row| row.entity_id.to_string()).collect(),
+            retries: HashMap::new(),
             commits: world.s.commits.clone(),
             end: world.s.time,
             audit,
+        };
+        let mut retries = HashMap::<_, Vec<_>>::new();
+        for row in seen.retry_rows() {
+            let at = seen.committed(row);
+            retries.entry(row.entity_id.to_string()).or_default().push(at);
         }
+        seen.retries = retries;
+        seen
+    }
+
+    /// What the audit log says of retries.
+    pub fn retry_rows(&self) -> impl Iterator<Item = &AuditLog> {
+        let actions = ["delivery.retry", "scheduled_action.retry"];
+        self.audit.iter().filter(move |row| actions.contains(&row.action.as_str()))
+    }
+
+    /// When people have given that work a new budget.
+    pub fn retries(&self, id: &str) -> &[DateTime<Utc>] {
+        self.retries.get(id).map_or(&[], Vec::as_slice)
     }
 
     /// When a change was committed.

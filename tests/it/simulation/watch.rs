@@ -1,7 +1,7 @@
 //! What must be true after every commit, whoever made it. At the end of a simulation much of it
 //! can't be seen any more: what was done too early is done then.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use sea_orm::{ConnectionTrait, QueryResult, Statement};
@@ -35,8 +35,13 @@ const COUNTERS: &str = "
         OR o.failed <> count(CASE WHEN a.status IN ('failed', 'cancelled', 'expired') THEN 1 END)";
 
 const EVALUATED: &str = "SELECT id FROM event WHERE status <> 'pending'";
+const WINDOWS: &str = "SELECT id, enabled, version, evaluated_at FROM trigger_rule
+    WHERE evaluated_at IS NOT NULL";
 const CLAIMED: &str = "SELECT id, retry_count, lease_token FROM scheduled_action
     WHERE status = 'processing' AND lease_token IS NOT NULL";
+
+/// From where to where windows were moved, by rule.
+pub type Moves = BTreeMap<Uuid, Vec<(DateTime<Utc>, DateTime<Utc>)>>;
 
 /// When things were seen for the first time, which no row tells.
 #[derive(Default)]
@@ -45,7 +50,32 @@ pub struct Times {
     pub evaluated: HashMap<Uuid, DateTime<Utc>>,
     /// That work was claimed for the attempt after so many.
     pub claimed: HashMap<(Uuid, i32), Vec<DateTime<Utc>>>,
+    /// How passes have moved the windows of time-based rules.
+    pub moved: Moves,
+    windows: HashMap<Uuid, Window>,
     leases: HashSet<(Uuid, Uuid)>,
+}
+
+/// How far a rule is evaluated.
+#[derive(Clone, Copy, PartialEq)]
+struct Window {
+    enabled: bool,
+    version: i64,
+    evaluated_at: DateTime<Utc>,
+}
+
+impl Times {
+    /// Only who evaluates a rule moves its window, and who enables or disables it begins it anew.
+    fn see(&mut self, rule: Uuid, window: Window) {
+        let Some(before) = self.windows.insert(rule, window) else { return };
+        let (from, to) = (before.evaluated_at, window.evaluated_at);
+        if from == to || before.enabled != window.enabled {
+            return;
+        }
+        assert_eq!(before.version, window.version, "an edit moved the window of rule {rule}");
+        assert!(from < to, "the window of rule {rule} went back from {from} to {to}");
+        self.moved.entry(rule).or_default().push((from, to));
+    }
 }
 
 impl World {
@@ -54,6 +84,14 @@ impl World {
         self.hold(ALWAYS).await;
         for row in self.rows(EVALUATED).await {
             self.times.evaluated.entry(row.try_get("", "id").unwrap()).or_insert(self.s.time);
+        }
+        for row in self.rows(WINDOWS).await {
+            let window = Window {
+                enabled: row.try_get("", "enabled").unwrap(),
+                version: row.try_get("", "version").unwrap(),
+                evaluated_at: row.try_get("", "evaluated_at").unwrap(),
+            };
+            self.times.see(row.try_get("", "id").unwrap(), window);
         }
         for row in self.rows(CLAIMED).await {
             let id: Uuid = row.try_get("", "id").unwrap();

@@ -10,6 +10,7 @@ use trigger_manager::domain::audit::Caller;
 use trigger_manager::domain::id::BackendId;
 use trigger_manager::domain::page::PageRequest;
 use trigger_manager::executor::Executor;
+use trigger_manager::line::stand_in::Fault;
 
 use super::backend::{Backends, Mood, Requests};
 use super::calls::{self, Call, Door};
@@ -72,6 +73,10 @@ struct Theme {
     rules: bool,
     /// How many events were told of.
     told: usize,
+    /// A day has passed since the round before: people try again what has ended.
+    new_day: bool,
+    /// A day passes before the next round.
+    is_evening: bool,
     ground: Ground,
 }
 
@@ -106,7 +111,7 @@ impl World {
         let (triggers, rules) = dice.pick(&themes);
         let audience = p.audience(MEMBERS).await.id;
         let ground = Ground { line_oa: p.line_oa.id, audience, application: p.t.application.id };
-        let theme = Theme { triggers, rules, told: 0, ground };
+        let theme = Theme { triggers, rules, told: 0, new_day: false, is_evening: false, ground };
         let (calls, times) = (Vec::new(), Times::default());
         Self { p, s, calls, backends, api, processes, rounds, busy, times, theme }
     }
@@ -126,6 +131,7 @@ impl World {
                 self.quietly(call).await;
             }
         }
+        self.watch().await;
         for _ in 0..self.rounds {
             self.change_weather().await;
             self.round(true).await;
@@ -165,9 +171,35 @@ impl World {
             self.stop_all().await;
             passes = self.s.dice.range(20, 400) * 1000;
         }
+        self.theme.new_day = false;
+        if self.theme.rules {
+            self.change_line(&mut passes).await;
+        }
         self.s.advance(passes);
         if self.s.dice.chance(900) {
             self.beat().await;
+        }
+    }
+
+    /// What the LINE platform is up to; and when there are no triggers, which would be due too often, days
+    /// pass. It remembers a retry key for one. In the round before nothing that is sent seems to be.
+    async fn change_line(&mut self, passes: &mut i64) {
+        let faults = [Fault::ErrorBefore, Fault::ErrorAfter, Fault::CutAfter, Fault::RateLimited];
+        let is_evening = !self.theme.triggers && self.s.dice.chance(60);
+        if is_evening || self.s.dice.chance(200) {
+            let (times, fault) = (self.s.dice.range(1, 12) as usize, self.s.dice.pick(&faults));
+            let fault = if is_evening { Fault::ErrorAfter } else { fault };
+            self.p.line.fail_next(times, fault);
+            self.s.note(format_args!("the LINE platform: {times} times {fault:?}"));
+        }
+        if std::mem::replace(&mut self.theme.is_evening, is_evening) {
+            self.s.note("a day passes");
+            self.stop_all().await;
+            *passes = self.s.dice.range(22 * 3600, 26 * 3600) * 1000;
+            self.theme.new_day = true;
+            if *passes >= 24 * 3600 * 1000 {
+                self.p.line.forget_keys();
+            }
         }
     }
 
@@ -196,6 +228,9 @@ impl World {
     /// Lets every executor run until it is idle, and calls come in between.
     async fn round(&mut self, with_calls: bool) {
         let mut calls = if with_calls { self.s.dice.below(self.busy + 1) } else { 0 };
+        if self.theme.new_day && with_calls {
+            calls += 3;
+        }
         let mut starting: Vec<_> = (0..self.processes.len()).collect();
         for steps in 0.. {
             assert!(steps < STEPS_MAX, "the executors never become idle");
@@ -232,11 +267,16 @@ impl World {
     }
 
     async fn call(&mut self) {
-        let Theme { triggers, rules, ref mut told, .. } = self.theme;
+        let Theme { triggers, rules, ref mut told, new_day, .. } = self.theme;
         let (dice, app) = (&mut self.s.dice, &self.p.t.app);
-        let call = match rules && (!triggers || dice.chance(500)) {
-            true => Call::Rules(rules::choose(dice, app, told).await),
-            false => calls::choose(dice, app).await,
+        let retry =
+            rules::retry(dice, app, (self.calls.last().map(|(_, call)| call), new_day)).await;
+        let call = match retry {
+            Some(retry) => Call::Rules(retry),
+            None if rules && (!triggers || dice.chance(500)) => {
+                Call::Rules(rules::choose(dice, app, told).await)
+            }
+            None => calls::choose(dice, app).await,
         };
         let name = format!("call {}", self.calls.len());
         self.s.note(format_args!("{name} is {call:?}"));

@@ -1,13 +1,12 @@
 //! What is tried again while it is being deleted stays.
 
-use sea_orm::ConnectionTrait;
 use trigger_manager::domain::delivery::ActionStatus;
 use trigger_manager::store::delivery;
 use trigger_manager::store::retention::{Kept, Table, sweep};
 use uuid::Uuid;
 
-use super::world::{World, at, number, on_postgres, within};
-use crate::harness::TestStore;
+use super::world::{World, at, number, within};
+use crate::harness::{TestStore, until_another_waits_for};
 
 #[tokio::test]
 async fn a_delivery_that_is_tried_again_while_a_sweep_reaches_it_stays_with_its_occurrence() {
@@ -26,25 +25,10 @@ async fn a_delivery_that_is_tried_again_while_a_sweep_reaches_it_stays_with_its_
         let kept = Kept::since(Some(at(1_000_000)));
         within!(other, |tx| sweep(&tx, Table::Occurrences, kept, (Uuid::nil(), 100)))
     });
-    if on_postgres(&store) {
-        // On SQLite, with its one writer, the sweep has not begun.
-        let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND transactionid IS NOT NULL
-            AND transactionid = pg_current_xact_id_if_assigned()::xid";
-        loop {
-            let row = retrying.query_one_raw(statement(waits)).await.unwrap().unwrap();
-            if row.try_get_by_index::<i64>(0).unwrap() > 0 {
-                break;
-            }
-            tokio::task::yield_now().await;
-        }
-    }
+    until_another_waits_for(&retrying).await;
     retrying.commit_unaudited().await.unwrap();
     assert_eq!(sweeping.await.unwrap().deleted, 1);
     assert_eq!(world.reread(&failed).await.status, ActionStatus::Pending);
     assert_eq!(number(&store, "SELECT count(*) FROM trigger_occurrence").await, 1);
     assert_eq!(number(&store, "SELECT count(*) FROM scheduled_action").await, 1);
-}
-
-fn statement(sql: &str) -> sea_orm::Statement {
-    sea_orm::Statement::from_string(sea_orm::DbBackend::Postgres, sql)
 }

@@ -69,7 +69,8 @@ impl World {
         let app = &self.p.t.app;
         let all = app.trigger_rules(Scope::Everything, &Default::default(), sort, &page).await;
         for (_, rule) in all.unwrap().rows {
-            if rule.next_fire_at.is_some() {
+            if let Some(at) = rule.next_fire_at {
+                assert!(at > self.s.time, "nobody evaluated what is due: {rule:?}");
                 app.delete_trigger_rule(&self.p.t.caller, rule.id).await.unwrap();
             }
         }
