@@ -20,6 +20,7 @@ use crate::domain::cron::Zone;
 use crate::domain::id::{LineOaId, TriggerRuleId, WorkflowId};
 use crate::domain::page::{Direction, Page, PageRequest};
 use crate::domain::rule::{Frequency, TriggerRule};
+use crate::domain::window;
 use crate::error::Result;
 use crate::sources::{self, Timetable};
 use crate::store::{Tx, cycle, rule, scheduled_action};
@@ -233,7 +234,7 @@ impl App {
         Ok(found)
     }
 
-    /// Starts the window of a time-based rule at `now`, if it is enabled or disabled or if what it
+    /// Starts the window of a time-based rule anew at `now`, if it is enabled or disabled or if what it
     /// waits for is due at other times than before.
     fn keep_window(&self, before: &TriggerRule, after: &mut TriggerRule, now: DateTime<Utc>) {
         let (old, new) = (timetable(before), timetable(after));
@@ -245,21 +246,22 @@ impl App {
             _ => false,
         };
         if !same || before.enabled != after.enabled {
-            self.start_rule_window(after, new.as_ref(), now);
+            let evaluated_at = before.evaluated_at.unwrap_or(now);
+            self.start_rule_window(after, new.as_ref(), window::begin_anew(evaluated_at, now));
         }
     }
 
-    /// Lets a rule's window begin at `now`. Only time-based rules have one.
+    /// Lets a rule's window begin at `start`. Only time-based rules have one.
     fn start_rule_window(
         &self,
         rule: &mut TriggerRule,
         timetable: Option<&Timetable>,
-        now: DateTime<Utc>,
+        start: DateTime<Utc>,
     ) {
-        rule.evaluated_at = timetable.map(|_| now);
+        rule.evaluated_at = timetable.map(|_| start);
         rule.next_fire_at = timetable
             .filter(|_| rule.enabled)
-            .and_then(|timetable| timetable.schedule.next(self.zone_at(timetable), now));
+            .and_then(|timetable| timetable.schedule.next(self.zone_at(timetable), start));
     }
 
     fn zone_at<'a>(&'a self, timetable: &'a Timetable) -> &'a Zone {

@@ -14,6 +14,7 @@ use crate::domain::id::{ApplicationId, BackendId, OccurrenceId, TriggerId};
 use crate::domain::input;
 use crate::domain::page::{Direction, Page, PageRequest};
 use crate::domain::trigger::{CatchUp, Occurrence, OccurrenceStatus, Origin, Payload, Trigger};
+use crate::domain::window;
 use crate::error::{Error, Result};
 use crate::store::{application, delivery, executor, trigger};
 
@@ -56,10 +57,6 @@ pub struct UpdateTrigger {
     /// A new catch-up policy.
     pub catch_up: Option<CatchUp>,
 }
-
-/// How far the window of a changed trigger may begin after the change: as far as the clocks of two
-/// processes may differ.
-const WINDOW_AHEAD: Duration = Duration::seconds(10);
 
 /// The most occurrences that a preview answers.
 pub const PREVIEW_MAX: usize = 100;
@@ -139,9 +136,7 @@ impl App {
             || after.time_zone != before.time_zone
             || after.enabled != before.enabled;
         if moved {
-            // An executor whose clock is ahead has been further: nothing is evaluated twice.
-            let ahead = before.evaluated_at.min(now + WINDOW_AHEAD);
-            self.start_window(&mut after, now.max(ahead))?;
+            self.start_window(&mut after, window::begin_anew(before.evaluated_at, now))?;
         }
         trigger::update(&*tx, &after).await?;
         if disable {

@@ -13,6 +13,15 @@ use super::trigger::{CatchUp, SkipReason, Trigger};
 /// The most due times that one evaluation counts; a longer window is taken in parts.
 pub const COUNTED_MAX: usize = 100_000;
 
+/// How far the clocks of two processes may differ.
+const AHEAD_MAX: Duration = Duration::seconds(10);
+
+/// Where the window of a schedule begins that was evaluated up to `evaluated_at` and is changed at `now`.
+/// An executor whose clock is ahead has been further: nothing is evaluated twice.
+pub fn begin_anew(evaluated_at: DateTime<Utc>, now: DateTime<Utc>) -> DateTime<Utc> {
+    now.max(evaluated_at.min(now + AHEAD_MAX))
+}
+
 /// The limits of an evaluation.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use chrono::Duration;
 use serde_json::json;
+use trigger_manager::app::UpdateTriggerRule;
 use trigger_manager::domain::access::Scope;
 use trigger_manager::domain::cron::Zone;
 use trigger_manager::domain::cycle::CycleStatus;
@@ -178,4 +179,25 @@ async fn another_zone_of_the_server_starts_the_windows_of_rules_that_name_none()
     let moved = find(here.id).await.unwrap();
     assert_eq!((moved.evaluated_at, moved.next_fire_at), (now, now));
     assert_eq!(find(there.id).await.unwrap().next_fire_at, there.next_fire_at);
+}
+
+#[tokio::test]
+async fn a_rule_that_is_enabled_by_a_process_whose_clock_is_behind_is_not_evaluated_twice() {
+    let p = Place::new().await;
+    let audience = p.audience(1).await;
+    let rule = hourly(&p, audience.id).await;
+    p.t.advance(3600);
+    p.t.run().await;
+    let evaluated_at = p.t.app.now();
+    p.t.advance(-5);
+    for enabled in [false, true] {
+        let update = UpdateTriggerRule { enabled: Some(enabled), ..Default::default() };
+        p.t.app.update_trigger_rule(&p.t.caller, rule.id, update).await.unwrap();
+    }
+    let after = p.t.app.trigger_rule(Scope::Everything, rule.id).await.unwrap();
+    let next = evaluated_at + Duration::hours(1);
+    assert_eq!((after.evaluated_at, after.next_fire_at), (Some(evaluated_at), Some(next)));
+    p.t.advance(5);
+    p.t.run().await;
+    assert_eq!(p.sent().len(), 1);
 }
