@@ -13,7 +13,7 @@ use crate::domain::audit::{Caller, Change};
 use crate::domain::delivery::{ActionStatus, Delivery};
 use crate::domain::id::{ApplicationId, ScheduledActionId};
 use crate::error::{Error, Result};
-use crate::store::{Tx, application, delivery, trigger};
+use crate::store::{Hold, Tx, application, delivery, trigger};
 
 pub use crate::store::delivery::Retryable;
 
@@ -74,7 +74,7 @@ impl App {
         let now = self.now();
         let tx = self.store.begin().await?;
         let application =
-            self.writable_application(&*tx, &caller.actor, wanted.application_id).await?;
+            self.held_application(&tx, &caller.actor, wanted.application_id, Hold::Change).await?;
         let limit = checked(wanted, limit)?;
         let mut found = delivery::retryable(&*tx, wanted, limit + 1).await?;
         let more = found.len() > limit as usize;

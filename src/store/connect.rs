@@ -1,10 +1,12 @@
 //! Opening the database, and bringing its schema up to date.
 
 use std::str::FromStr;
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use migration::MigratorTrait;
-use sea_orm::sqlx::postgres::PgConnectOptions;
+use sea_orm::sqlx::pool::PoolConnectionMetadata;
+use sea_orm::sqlx::postgres::{PgConnectOptions, PgConnection};
 use sea_orm::sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous,
 };
@@ -168,7 +170,7 @@ async fn is_at_rest(connection: &mut SqliteConnection) -> Result<bool, sqlx::Err
 
 fn postgres(options: &Options) -> ConnectOptions {
     let mut connect = common(options, options.max_connections);
-    connect.test_before_acquire_if_idle_for(TRIED_AFTER);
+    connect.test_before_acquire(false);
     connect.set_application_name("trigger-manager");
     let mut settings = IDLE_IN_TRANSACTION.to_owned();
     if let Some(schema) = &options.schema {
@@ -176,12 +178,38 @@ fn postgres(options: &Options) -> ConnectOptions {
     }
     connect.map_sqlx_postgres_pool_opts(move |pool| {
         let settings = settings.clone();
+        let pool = pool.before_acquire(|connection, known| Box::pin(is_there(connection, known)));
         pool.after_connect(move |connection, _| {
             let settings = sqlx::raw_sql(sqlx::AssertSqlSafe(settings.clone()));
             Box::pin(async move { settings.execute(connection).await.map(drop) })
         })
     });
     connect
+}
+
+/// Tries a connection that rested for long, or since before another one was lost: what ends one, a
+/// restart of the server, ends them all. One that does not answer is closed.
+async fn is_there(
+    connection: &mut PgConnection,
+    known: PoolConnectionMetadata,
+) -> Result<bool, sqlx::Error> {
+    let lost = doubts().map_or(Duration::MAX, |at| at.elapsed());
+    if known.idle_for >= TRIED_AFTER || known.idle_for >= lost {
+        connection.ping().await?;
+    }
+    Ok(true)
+}
+
+/// When a connection was lost last, of whichever pool of the process: a needless try harms nobody.
+static LOST: Mutex<Option<Instant>> = Mutex::new(None);
+
+fn doubts() -> Option<Instant> {
+    *LOST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A connection was lost: those that rest are doubted.
+pub(super) fn doubt() {
+    *LOST.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
 }
 
 /// Makes the file, with its folder, if it is not there: readable by its owner alone, since it holds

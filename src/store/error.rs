@@ -50,6 +50,7 @@ fn is_busy(error: &DbErr) -> bool {
         || matches!(cause(error), Some(cause) if is_lost(cause))
         || code(error).is_some_and(|code| is_code_of_busy(&code));
     if busy {
+        super::connect::doubt();
         tracing::warn!(%error, "the database can't take this now");
     }
     busy

@@ -271,7 +271,7 @@ impl ProjectMutation {
     }
 
     /// Gives a member another role. Needs the owner role in the project. `CONFLICT` when nobody
-    /// would be left as owner.
+    /// would be left as owner, unless an administrator asks.
     async fn update_project_member(
         &self,
         ctx: &Context<'_>,
@@ -284,7 +284,7 @@ impl ProjectMutation {
     }
 
     /// Ends a membership and answers it as it was. Needs the owner role in the project.
-    /// `CONFLICT` when nobody would be left as owner.
+    /// `CONFLICT` when nobody would be left as owner, unless an administrator asks.
     async fn remove_project_member(
         &self,
         ctx: &Context<'_>,

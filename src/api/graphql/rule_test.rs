@@ -51,7 +51,9 @@ pub struct TriggerRuleTest {
     /// Until when frequency or cooldown hold it back; none: they do not, or for ever.
     held_until: Option<DateTime>,
     /// What the action's templates speak of and has no value for the event, for example
-    /// `user.attributes.nick`: it renders as nothing, or as its `default`. Each once.
+    /// `user.attributes.nick`: it renders as nothing, or as its `default`. Each once. Names
+    /// that are written with dots alone: what stands in brackets, and the parts of what a loop goes
+    /// through, are not looked at.
     without_value: Vec<String>,
 }
 

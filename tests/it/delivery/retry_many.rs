@@ -7,8 +7,10 @@ use trigger_manager::domain::audit::AuditLog;
 use trigger_manager::domain::delivery::ActionStatus::{Cancelled, Completed, Failed, Pending};
 use trigger_manager::domain::page::PageRequest;
 use trigger_manager::domain::trigger::OccurrenceStatus;
+use trigger_manager::store::{Hold, application, delivery};
 
 use crate::app::{TestApp, start};
+use crate::harness::until_another_waits_for;
 use crate::receiver::Answer;
 
 /// One attempt each: what a backend refuses has failed.
@@ -134,4 +136,26 @@ async fn a_retry_of_what_has_not_ended_or_of_too_many_is_refused_on_its_field() 
     }
     assert_eq!(retry(&t, &failed(&t), most).await, (0, false));
     assert_eq!(retries_in_the_audit_log(&t).await.len(), 1, "what is refused leaves no row");
+}
+
+#[tokio::test]
+async fn who_retries_many_beside_another_takes_what_the_other_left() {
+    let t = impatient().await;
+    let backend = t.register("a").await;
+    t.trigger("*/10 * * * * *").await;
+    t.receiver.always("/a", Answer::Status(500));
+    t.live(30, &[backend.id]).await;
+    // What another call does, up to its commit.
+    let (tx, now) = (t.app.store.begin().await.unwrap(), t.app.now());
+    application::find_held(&tx, Scope::Everything, t.application.id, Hold::Change).await.unwrap();
+    let first = t.deliveries().await[0].id;
+    delivery::requeue(&*tx, &[first], now, now + Duration::hours(1)).await.unwrap();
+    let (app, caller, wanted) = (t.app.clone(), t.caller.clone(), failed(&t));
+    let beside = tokio::spawn(async move { app.retry_deliveries(&caller, &wanted, Some(1)).await });
+    until_another_waits_for(&tx).await;
+    tx.commit_unaudited().await.unwrap();
+    let done = beside.await.unwrap().unwrap();
+    assert_eq!((done.retried, done.more), (1, true));
+    let states: Vec<_> = t.deliveries().await.iter().map(|delivery| delivery.status).collect();
+    assert_eq!(states, [Pending, Pending, Failed]);
 }

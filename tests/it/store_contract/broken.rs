@@ -37,6 +37,40 @@ async fn what_is_committed_after_a_broken_transaction_is_there_for_everybody() {
     assert_eq!(found.as_deref(), Some("kept"));
 }
 
+/// Ends the connections of four transactions while they rest. On SQLite nothing can end one.
+async fn end_resting_ones(store: &TestStore) {
+    if engine() == Engine::Sqlite {
+        return;
+    }
+    let (mut begun, mut ended) = (Vec::new(), Vec::new());
+    for _ in 0..4 {
+        let tx = store.begin().await.unwrap();
+        let which = Statement::from_string(DbBackend::Postgres, "SELECT pg_backend_pid() AS pid");
+        let row = tx.query_one_raw(which).await.unwrap().unwrap();
+        ended.push(row.try_get::<i32>("", "pid").unwrap());
+        begun.push(tx);
+    }
+    for tx in begun {
+        tx.rollback().await.unwrap();
+    }
+    let another = store.another().await;
+    for pid in ended {
+        let end = format!("SELECT pg_terminate_backend({pid}, 10000)");
+        another.read().execute_unprepared(&end).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn when_one_connection_was_lost_the_others_are_tried_before_they_are_used() {
+    let store = TestStore::racing().await;
+    end_resting_ones(&store).await;
+    let mut failed = 0;
+    for _ in 0..6 {
+        failed += usize::from(setting::get(store.read(), "a").await.is_err());
+    }
+    assert!(failed <= 1, "{failed}");
+}
+
 #[tokio::test]
 async fn a_transaction_that_is_left_alone_does_not_hold_its_locks_for_ever() {
     // SQLite's locks end with the process, and a frozen one is the only one.
