@@ -7,13 +7,14 @@ use chrono::{DateTime, Utc};
 use serde_json::json;
 
 use super::App;
+use super::change::change;
 use crate::domain::access::Scope;
 use crate::domain::application::Application;
 use crate::domain::audit::{Caller, Change};
 use crate::domain::delivery::{ActionStatus, Delivery};
 use crate::domain::id::{ApplicationId, ScheduledActionId};
 use crate::error::{Error, Result};
-use crate::store::{Hold, Tx, application, delivery, trigger};
+use crate::store::{Tx, application, delivery, trigger};
 
 pub use crate::store::delivery::Retryable;
 
@@ -41,19 +42,17 @@ impl App {
         let application =
             self.writable_application(&*tx, &caller.actor, before.application_id).await?;
         let all = Scope::Everything;
-        let of = |what| (what, "delivery");
-        gone(trigger::find_for_update(&tx, all, before.trigger_id).await, of("trigger"))?;
-        gone(application::backend(&*tx, all, before.backend_id).await, of("backend"))?;
+        let trigger = trigger::find_for_update(&tx, all, before.trigger_id).await;
+        gone(trigger, ("trigger", "delivery"))?;
+        let backend = application::backend(&*tx, all, before.backend_id).await;
+        gone(backend, ("backend", "delivery"))?;
         if self.requeue(&tx, &[id], now).await? == 0 {
             return Err(Error::conflict("id", not_ended(&before)));
         }
         let after = delivery::find(&*tx, all, id).await?;
-        let change = Change {
-            before: Some(summary(&before)),
-            after: Some(summary(&after)),
-            ..change("delivery.retry", ("delivery", id.0), &application)
-        };
-        tx.commit(caller, now, &[change]).await?;
+        let (was, is) = (summary(&before), summary(&after));
+        let change = change("delivery.retry", ("delivery", id), Some(&was), Some(&is))?;
+        tx.commit(caller, now, &[of(&application, change)]).await?;
         self.queued(application.id, 1);
         Ok(after)
     }
@@ -74,8 +73,9 @@ impl App {
         let now = self.now();
         let tx = self.store.begin().await?;
         let application =
-            self.held_application(&tx, &caller.actor, wanted.application_id, Hold::Change).await?;
+            self.writable_application(&*tx, &caller.actor, wanted.application_id).await?;
         let limit = checked(wanted, limit)?;
+        delivery::hold_retries(&tx, application.id).await?;
         let mut found = delivery::retryable(&*tx, wanted, limit + 1).await?;
         let more = found.len() > limit as usize;
         found.truncate(limit as usize);
@@ -84,17 +84,10 @@ impl App {
         found.retain(|(_, trigger)| there.contains(trigger));
         let ids: Vec<_> = found.into_iter().map(|(id, _)| id).collect();
         let retried = self.requeue(&tx, &ids, now).await?;
-        let change = Change {
-            after: Some(
-                json!({ "filter": wanted, "limit": limit, "retried": retried, "more": more }),
-            ),
-            ..change(
-                "application.retry_deliveries",
-                ("application", application.id.0),
-                &application,
-            )
-        };
-        tx.commit(caller, now, &[change]).await?;
+        let told = json!({ "filter": wanted, "limit": limit, "retried": retried, "more": more });
+        let entity = ("application", application.id);
+        let change = change("application.retry_deliveries", entity, None, Some(&told))?;
+        tx.commit(caller, now, &[of(&application, change)]).await?;
         self.queued(application.id, retried);
         Ok(Retried { application_id: application.id, retried, more })
     }
@@ -146,20 +139,9 @@ fn not_ended(delivery: &Delivery) -> String {
     format!("only a failed or cancelled delivery can be retried, this one is {status}")
 }
 
-fn change(
-    action: &'static str,
-    (entity_type, entity_id): (&'static str, uuid::Uuid),
-    of: &Application,
-) -> Change {
-    Change {
-        action,
-        entity_type,
-        entity_id,
-        project_id: Some(of.project_id),
-        application_id: Some(of.id),
-        before: None,
-        after: None,
-    }
+fn of(application: &Application, change: Change) -> Change {
+    let (project_id, application_id) = (Some(application.project_id), Some(application.id));
+    Change { project_id, application_id, ..change }
 }
 
 fn summary(delivery: &Delivery) -> serde_json::Value {

@@ -207,7 +207,7 @@ fn doubts() -> Option<Instant> {
     *LOST.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A connection was lost: those that rest are doubted.
+/// A connection may have been lost: those that rest are doubted.
 pub(super) fn doubt() {
     *LOST.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
 }

@@ -214,6 +214,12 @@ fn names<S: serde::Serializer>(states: &[ActionStatus], serializer: S) -> Result
 /// The latest due time that there can be, in seconds since 1970: the end of the year 9999.
 const LATEST: i64 = 253_402_300_799;
 
+/// Holds the bulk retries of an application until the transaction ends: one that runs beside another
+/// would find the same deliveries.
+pub async fn hold_retries(tx: &super::Tx, application: ApplicationId) -> Result<()> {
+    tx.hold_names(&dialect::HOLD_NAMES, &[format!("retries/{application}")]).await
+}
+
 /// The first `limit` deliveries, by due time, that `wanted` asks for and whose trigger and backend
 /// are still there; each with its trigger.
 pub async fn retryable(

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use chrono::{DateTime, Utc};
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel, QueryFilter,
+    QueryOrder,
 };
 
 use super::dialect::LATEST_OCCURRENCES;
@@ -155,14 +156,11 @@ pub async fn find_for_update(tx: &super::Tx, scope: Scope, id: TriggerId) -> Res
 
 /// Those of these triggers that are still there, held until the transaction ends.
 pub async fn hold_all(tx: &super::Tx, ids: &BTreeSet<TriggerId>) -> Result<BTreeSet<TriggerId>> {
-    use sea_orm::{QueryOrder, QuerySelect};
-    let mut select = trigger::Entity::find()
+    let select = trigger::Entity::find()
         .filter(trigger::Column::Id.is_in(ids.iter().map(|id| id.0)))
         .order_by_asc(trigger::Column::Id);
-    if tx.engine() == super::Engine::Postgres {
-        select = select.lock_exclusive();
-    }
-    Ok(select.all(&**tx).await?.into_iter().map(|row| row.id.into()).collect())
+    let rows = tx.holding(select, super::Hold::Change).all(&**tx).await?;
+    Ok(rows.into_iter().map(|row| row.id.into()).collect())
 }
 
 /// The triggers of these ids in `scope`, in no order.

@@ -7,7 +7,7 @@ use trigger_manager::domain::audit::AuditLog;
 use trigger_manager::domain::delivery::ActionStatus::{Cancelled, Completed, Failed, Pending};
 use trigger_manager::domain::page::PageRequest;
 use trigger_manager::domain::trigger::OccurrenceStatus;
-use trigger_manager::store::{Hold, application, delivery};
+use trigger_manager::store::delivery;
 
 use crate::app::{TestApp, start};
 use crate::harness::until_another_waits_for;
@@ -147,7 +147,7 @@ async fn who_retries_many_beside_another_takes_what_the_other_left() {
     t.live(30, &[backend.id]).await;
     // What another call does, up to its commit.
     let (tx, now) = (t.app.store.begin().await.unwrap(), t.app.now());
-    application::find_held(&tx, Scope::Everything, t.application.id, Hold::Change).await.unwrap();
+    delivery::hold_retries(&tx, t.application.id).await.unwrap();
     let first = t.deliveries().await[0].id;
     delivery::requeue(&*tx, &[first], now, now + Duration::hours(1)).await.unwrap();
     let (app, caller, wanted) = (t.app.clone(), t.caller.clone(), failed(&t));
