@@ -1,6 +1,6 @@
 //! Claiming: due work comes under a lease and into the lanes.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::PoisonError;
 
 use chrono::{DateTime, Utc};
@@ -13,29 +13,59 @@ use super::target::Target;
 use crate::error::Result;
 use crate::store::executor::{self, Claim, Claimed};
 
+/// Over how many lanes a claim is spread at the most.
+const SPREAD_MAX: usize = 50;
+
+/// Where claims are: lanes take turns, and a claim takes a little of each lane that has work rather
+/// than much of a few. Work that was made together stands together in the table, whatever its lane,
+/// so that such a claim touches fewer pages; and many backends are called at once.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    /// The lane after which the next claim begins.
+    after: Uuid,
+    /// Over how many lanes it is spread; 0 while nothing is known.
+    spread: usize,
+    /// The lanes that the last claim took from.
+    last: BTreeSet<Uuid>,
+}
+
+impl Turn {
+    /// How much of one lane a claim of `limit` takes.
+    fn share(&self, limit: u64) -> u64 {
+        limit.div_ceil(self.spread.max(1) as u64)
+    }
+
+    /// A claim took from these lanes. One that was not `filled` has seen all lanes that have work;
+    /// of one that was, the lanes of the claim before it may have more.
+    fn took(&mut self, lanes: BTreeSet<Uuid>, filled: bool) {
+        let known = if filled { self.last.union(&lanes).count() } else { lanes.len() };
+        self.spread = known.min(SPREAD_MAX);
+        let is_alone = lanes.len() == 1 && !filled;
+        let next = if is_alone { None } else { lanes.last().copied() };
+        self.after = next.unwrap_or_default();
+        self.last = lanes;
+    }
+}
+
 impl Executor {
     /// Claims up to `limit` pieces of due work of lanes that do not hold enough already. Answers
     /// how many. After a crash they are due again when the lease ends.
     pub async fn claim(&self, now: DateTime<Utc>, limit: u64) -> Result<usize> {
         let full = self.lanes.full();
-        let start_after = *self.cursor.lock().unwrap_or_else(PoisonError::into_inner);
+        let (start_after, share) = {
+            let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            (turn.after, turn.share(limit))
+        };
         let lease = self.lease(now);
-        let per_lane = (self.lanes.most_of_a_lane() as u64).min(limit);
+        let per_lane = (self.lanes.most_of_a_lane() as u64).min(share);
         let claim = Claim { now, lease, limit, per_lane, start_after, without: &full };
         let claimed = executor::claim(&self.app.store, claim).await?;
-        self.turn(&claimed);
         let count = claimed.len();
+        let lanes = claimed.iter().map(|held| held.action.lane).collect();
+        let filled = count as u64 == limit;
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner).took(lanes, filled);
         self.lanes.push(self.aim(claimed, now).await);
         Ok(count)
-    }
-
-    /// Lets the next claim begin after the last lane of this one; from the start if there was
-    /// but one.
-    fn turn(&self, claimed: &[Claimed]) {
-        let lanes = claimed.iter().map(|held| held.action.lane);
-        let (first, last) = (lanes.clone().min(), lanes.max());
-        let next = if first == last { Uuid::nil() } else { last.unwrap_or_default() };
-        *self.cursor.lock().unwrap_or_else(PoisonError::into_inner) = next;
     }
 
     /// What claimed work asks for and where that leads. It is under lease already, or will be: what can't
@@ -62,5 +92,55 @@ impl Executor {
             Work { claimed, job, target, start_before }
         });
         work.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: u64 = 500;
+
+    /// The shares of claims in a row while so many lanes have more work than is claimed.
+    fn shares(lanes: u64, claims: usize) -> Vec<u64> {
+        let mut turn = Turn::default();
+        let shares = (0..claims).map(|_| {
+            let share = turn.share(LIMIT);
+            let asked = lanes.min(LIMIT.div_ceil(share));
+            let after = u64::try_from(turn.after.as_u128()).unwrap_or_default();
+            let taken = (0..asked).map(|nth| Uuid::from_u128(((after + nth) % lanes + 1).into()));
+            turn.took(taken.collect(), asked * share >= LIMIT);
+            share
+        });
+        shares.collect()
+    }
+
+    #[test]
+    fn a_claim_takes_of_one_lane_what_it_may() {
+        assert_eq!(shares(1, 4), [500, 500, 500, 500]);
+    }
+
+    #[test]
+    fn claims_are_spread_over_all_lanes_that_have_work() {
+        assert_eq!(shares(3, 5), [500, 500, 250, 167, 167]);
+        assert_eq!(shares(10, 30)[20..], [50; 10]);
+    }
+
+    #[test]
+    fn a_claim_is_spread_no_further_than_is_worth_it() {
+        assert_eq!(shares(1_000, 30)[20..], [10; 10]);
+    }
+
+    #[test]
+    fn a_claim_that_was_not_filled_has_seen_all_lanes() {
+        let lanes = |count| (1..=count).map(Uuid::from_u128).collect::<BTreeSet<_>>();
+        let mut turn = Turn::default();
+        turn.took(lanes(40), true);
+        turn.took(lanes(4), false);
+        assert_eq!((turn.share(LIMIT), turn.after), (125, Uuid::from_u128(4)));
+        turn.took(lanes(1), false);
+        assert_eq!((turn.share(LIMIT), turn.after), (500, Uuid::nil()), "none to turn to");
+        turn.took(lanes(0), false);
+        assert_eq!((turn.share(LIMIT), turn.after), (500, Uuid::nil()));
     }
 }

@@ -84,8 +84,7 @@ pub struct Executor {
     rulebook: Rulebook,
     /// When it last evaluated what was due of schedules; at first when it started.
     passed_at: Mutex<DateTime<Utc>>,
-    /// The lane after which the next claim begins, so that lanes take turns.
-    cursor: Mutex<Uuid>,
+    turn: Mutex<claim::Turn>,
     /// How often in a row events could not be evaluated.
     failures: AtomicU32,
     /// The event that is evaluated alone, and how often it was.
@@ -133,7 +132,7 @@ impl Executor {
             low_water: usize::try_from(dispatch.batch_size).unwrap_or(usize::MAX),
         });
         let started_at = app.now();
-        let (targets, rulebook, cursor) = Default::default();
+        let (targets, rulebook, turn) = Default::default();
         let (failures, alone, walks, unserved, events_wait) = Default::default();
         let jitter = Box::new(rand::random::<f64>);
         Self {
@@ -144,7 +143,7 @@ impl Executor {
             lanes,
             targets,
             rulebook,
-            cursor,
+            turn,
             failures,
             alone,
             walks,

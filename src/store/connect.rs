@@ -30,6 +30,9 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(8);
 /// A process that was frozen, or whose machine went away, in the middle of a transaction must not
 /// hold its locks for ever: others could not take its work over. Ours never think that long.
 const IDLE_IN_TRANSACTION: &str = "SET idle_in_transaction_session_timeout = '15s'";
+/// How many rows of an answer the thread that reads SQLite may be ahead of who takes them. With less
+/// than a batch it waits, its transaction open, for its turn among everything else that runs.
+const SQLITE_ROWS: usize = 2_048;
 /// A pooled connection that rested longer is tried before it is used.
 const TRIED_AFTER: Duration = Duration::from_secs(5);
 
@@ -154,6 +157,7 @@ fn durable(sqlite: SqliteConnectOptions) -> SqliteConnectOptions {
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(BUSY_TIMEOUT)
+        .row_buffer_size(SQLITE_ROWS)
         .pragma("wal_autocheckpoint", SQLITE_CHECKPOINT)
 }
 

@@ -27,14 +27,17 @@ use crate::domain::page::{Direction, Page, PageRequest};
 use crate::domain::scheduled_action::{ActionConfig, Cause, Concern, ScheduledAction};
 use crate::error::{Error, Result};
 
+/// Reads the column `action_config`: of a trigger's delivery the callback's body.
+pub(super) fn config(trigger_id: Option<Uuid>, stored: Value) -> ActionConfig {
+    match trigger_id {
+        Some(trigger) => ActionConfig::Callback(super::trigger::payload(trigger.into(), stored)),
+        None => ActionConfig::Rendered(stored),
+    }
+}
+
 impl From<Model> for ScheduledAction {
     fn from(row: Model) -> Self {
-        let config = match row.trigger_id {
-            Some(trigger) => {
-                ActionConfig::Callback(super::trigger::payload(trigger.into(), row.action_config))
-            }
-            None => ActionConfig::Rendered(row.action_config),
-        };
+        let config = config(row.trigger_id, row.action_config);
         Self {
             id: row.id.into(),
             parent_id: row.parent_id.map(Into::into),

@@ -45,7 +45,9 @@ use std::borrow::Cow;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use sea_orm::sea_query::{BinOper, Expr, ExprTrait, Func, SimpleExpr};
-use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, FromQueryResult, Statement, Value};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DbBackend, FromQueryResult, QueryResult, Statement, Value,
+};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -70,8 +72,16 @@ impl Sql {
         db: &impl ConnectionTrait,
         values: Vec<Value>,
     ) -> Result<Vec<T>> {
-        let rows = db.query_all_raw(self.statement(db, values)).await?;
-        Ok(rows.iter().map(|row| T::from_query_result(row, "")).collect::<Result<_, _>>()?)
+        read(&self.unread(db, values).await?)
+    }
+
+    /// Runs it and answers its rows as they came, for [`read`].
+    pub async fn unread(
+        &self,
+        db: &impl ConnectionTrait,
+        values: Vec<Value>,
+    ) -> Result<Vec<QueryResult>> {
+        Ok(db.query_all_raw(self.statement(db, values)).await?)
     }
 
     /// Runs it and answers its first row.
@@ -88,6 +98,11 @@ impl Sql {
     pub async fn run(&self, db: &impl ConnectionTrait, values: Vec<Value>) -> Result<u64> {
         Ok(db.execute_raw(self.statement(db, values)).await?.rows_affected())
     }
+}
+
+/// Reads rows.
+pub(super) fn read<T: FromQueryResult>(rows: &[QueryResult]) -> Result<Vec<T>> {
+    Ok(rows.iter().map(|row| T::from_query_result(row, "")).collect::<Result<_, _>>()?)
 }
 
 /// A list of ids as one parameter.

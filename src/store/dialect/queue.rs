@@ -2,6 +2,17 @@
 
 use super::Sql;
 
+/// What an executor has to know of work; the rest is for those who read the queue. A row of a claim
+/// costs as much for each column as for what is in it.
+macro_rules! claimed {
+    () => {
+        "RETURNING id, trigger_rule_id, user_id, action_type, action_config, execute_at, expires_at,
+            retry_count, attempts_before, workflow_id, workflow_node_path, trigger_id,
+            trigger_occurrence_id, backend_id, application_id, line_oa_id, lane, event_id,
+            last_error, created_at"
+    };
+}
+
 /// Claims due work under a new lease.
 ///
 /// Work stands in lanes (of a delivery: its backend). The statement walks the lanes that have
@@ -17,7 +28,8 @@ use super::Sql;
 /// `$1` now, `$2` lease token, `$3` lease end, `$4` how many, `$5` how many a lane, `$6` the
 /// lane to start after, `$7` lanes to leave out.
 pub(in crate::store) const CLAIM: Sql = Sql {
-    sqlite: "UPDATE scheduled_action
+    sqlite: concat!(
+        "UPDATE scheduled_action
         SET status = 'processing', lease_token = $2, lease_until = $3, updated_at = $1
         WHERE id IN (
             WITH RECURSIVE lanes(id) AS (
@@ -34,8 +46,11 @@ pub(in crate::store) const CLAIM: Sql = Sql {
             WHERE lanes.id IS NOT NULL
                 AND lanes.id NOT IN (SELECT unhex(value) FROM jsonb_each($7))
             LIMIT $4)
-        RETURNING *",
-    postgres: "WITH RECURSIVE lanes(id) AS (
+        ",
+        claimed!()
+    ),
+    postgres: concat!(
+        "WITH RECURSIVE lanes(id) AS (
             (SELECT lane FROM scheduled_action
                 WHERE status = 'pending' AND lane > $6 ORDER BY lane LIMIT 1)
             UNION ALL
@@ -53,7 +68,9 @@ pub(in crate::store) const CLAIM: Sql = Sql {
         UPDATE scheduled_action a
         SET status = 'processing', lease_token = $2, lease_until = $3, updated_at = $1
         WHERE a.id = ANY (ARRAY(SELECT id FROM claimed))
-        RETURNING a.*",
+        ",
+        claimed!()
+    ),
 };
 
 /// Writes deliveries of occurrences that are there; what all of an occurrence's deliveries share
@@ -107,7 +124,7 @@ pub(in crate::store) const FINISH: Sql = Sql {
         RETURNING a.id",
 };
 
-/// Makes work whose lease has ended due again. Answers what it was. `$1` now, `$2` how many.
+/// Makes work whose lease has ended due again. Answers which, and how many attempts it has had. `$1` now, `$2` how many.
 pub(in crate::store) const REAP: Sql = Sql {
     sqlite: "UPDATE scheduled_action SET status = 'pending', execute_at = $1,
             retry_count = retry_count + 1, last_error = 'the executor that held it went away',
@@ -115,7 +132,7 @@ pub(in crate::store) const REAP: Sql = Sql {
         WHERE id IN (SELECT id FROM scheduled_action
             WHERE status = 'processing' AND updated_at < $1 AND lease_until < $1
             ORDER BY updated_at LIMIT $2)
-        RETURNING *",
+        RETURNING id, retry_count",
     postgres: "WITH ended AS MATERIALIZED (SELECT id FROM scheduled_action
             WHERE status = 'processing' AND updated_at < $1 AND lease_until < $1
             ORDER BY updated_at LIMIT $2 FOR UPDATE SKIP LOCKED)
@@ -123,7 +140,7 @@ pub(in crate::store) const REAP: Sql = Sql {
             retry_count = a.retry_count + 1, last_error = 'the executor that held it went away',
             lease_token = NULL, lease_until = NULL, updated_at = $1
         WHERE a.id = ANY (ARRAY(SELECT id FROM ended))
-        RETURNING a.*",
+        RETURNING id, retry_count",
 };
 
 /// Cancels the open work of a trigger's pending occurrences. `$1` trigger, `$2` reason, `$3` now.

@@ -29,7 +29,8 @@ pub struct Lease {
 /// Work that this executor holds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claimed {
-    /// What is to be done.
+    /// What is to be done, as far as that takes: without its project, its subject, what its rule
+    /// looked at, and the row that it was copied from.
     pub action: ScheduledAction,
     /// Until when it is ours.
     pub lease: Lease,

@@ -4,20 +4,19 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, Utc};
-use sea_orm::{ConnectionTrait, FromQueryResult};
+use sea_orm::{ConnectionTrait, FromQueryResult, QueryResult};
 use serde::Serialize;
 use uuid::Uuid;
 
 use super::{Claimed, Lease};
 use crate::domain::delivery::ActionStatus;
 use crate::domain::id::{ApplicationId, OccurrenceId, ScheduledActionId};
-use crate::domain::scheduled_action::ScheduledAction;
+use crate::domain::scheduled_action::{Cause, Concern, ScheduledAction};
 use crate::domain::trigger::OccurrenceStatus;
 use crate::error::Result;
 use crate::store::delivery::IdRow;
 use crate::store::dialect::{self, hex, storable, time};
-use crate::store::entity::scheduled_action;
-use crate::store::{Store, Tx};
+use crate::store::{Store, Tx, scheduled_action};
 
 /// What a claim asks for.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +42,8 @@ pub async fn claim(store: &Store, claim: Claim<'_>) -> Result<Vec<Claimed>> {
     let mut rows = claim_rows(&tx, claim, claim.start_after).await?;
     let taken = rows.len() as u64;
     if taken < claim.limit && !claim.start_after.is_nil() {
-        let asked = rows.iter().map(|row| row.lane).collect::<HashSet<_>>();
+        let asked = rows.iter().map(|row| row.try_get::<Uuid>("", "lane"));
+        let asked = asked.collect::<Result<HashSet<_>, _>>()?;
         let without: Vec<_> = asked.into_iter().chain(claim.without.iter().copied()).collect();
         let rest = Claim { limit: claim.limit - taken, without: &without, ..claim };
         rows.extend(claim_rows(&tx, rest, Uuid::nil()).await?);
@@ -51,15 +51,75 @@ pub async fn claim(store: &Store, claim: Claim<'_>) -> Result<Vec<Claimed>> {
     if !rows.is_empty() {
         tx.commit_unaudited().await?;
     }
-    let lease = claim.lease;
-    Ok(rows.into_iter().map(|row| Claimed { action: row.into(), lease }).collect())
+    // Nobody waits for what is read now.
+    let rows: Vec<ClaimedRow> = dialect::read(&rows)?;
+    Ok(rows.into_iter().map(|row| row.under(claim.lease, claim.now)).collect())
 }
 
-async fn claim_rows(
-    tx: &Tx,
-    claim: Claim<'_>,
-    start_after: Uuid,
-) -> Result<Vec<scheduled_action::Model>> {
+/// What a claim answers.
+#[derive(FromQueryResult)]
+struct ClaimedRow {
+    id: Uuid,
+    trigger_rule_id: Option<Uuid>,
+    user_id: Option<String>,
+    action_type: String,
+    action_config: serde_json::Value,
+    execute_at: DateTime<Utc>,
+    expires_at: Option<DateTime<Utc>>,
+    retry_count: i32,
+    attempts_before: i32,
+    workflow_id: Option<Uuid>,
+    workflow_node_path: Option<String>,
+    trigger_id: Option<Uuid>,
+    trigger_occurrence_id: Option<Uuid>,
+    backend_id: Option<Uuid>,
+    application_id: Option<Uuid>,
+    line_oa_id: Option<Uuid>,
+    lane: Uuid,
+    event_id: Option<Uuid>,
+    last_error: Option<String>,
+    created_at: DateTime<Utc>,
+}
+
+impl ClaimedRow {
+    fn under(self, lease: Lease, now: DateTime<Utc>) -> Claimed {
+        let action = ScheduledAction {
+            id: self.id.into(),
+            parent_id: None,
+            action_type: self.action_type,
+            config: scheduled_action::config(self.trigger_id, self.action_config),
+            cause: Cause {
+                trigger_rule_id: self.trigger_rule_id.map(Into::into),
+                event_id: self.event_id.map(Into::into),
+                trigger_id: self.trigger_id.map(Into::into),
+                occurrence_id: self.trigger_occurrence_id.map(Into::into),
+                workflow_id: self.workflow_id.map(Into::into),
+                workflow_node_path: self.workflow_node_path,
+                ..Cause::default()
+            },
+            concern: Concern {
+                organization_id: None,
+                line_oa_id: self.line_oa_id.map(Into::into),
+                user_id: self.user_id,
+                application_id: self.application_id.map(Into::into),
+                backend_id: self.backend_id.map(Into::into),
+            },
+            lane: self.lane,
+            status: ActionStatus::Processing,
+            retry_count: self.retry_count,
+            attempts_before: self.attempts_before,
+            execute_at: self.execute_at,
+            expires_at: self.expires_at,
+            executed_at: None,
+            last_error: self.last_error,
+            created_at: self.created_at,
+            updated_at: now,
+        };
+        Claimed { action, lease }
+    }
+}
+
+async fn claim_rows(tx: &Tx, claim: Claim<'_>, start_after: Uuid) -> Result<Vec<QueryResult>> {
     let values = vec![
         claim.now.into(),
         claim.lease.token.into(),
@@ -69,7 +129,7 @@ async fn claim_rows(
         start_after.into(),
         dialect::ids(claim.without.iter().copied()),
     ];
-    dialect::CLAIM.rows(&**tx, values).await
+    dialect::CLAIM.unread(&**tx, values).await
 }
 
 /// What came of claimed work.
@@ -187,13 +247,28 @@ pub async fn settle(
     Ok(settled.collect())
 }
 
+/// Work whose lease had ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reaped {
+    /// Which one.
+    pub id: ScheduledActionId,
+    /// How many attempts have ended, with the one that its lease was for.
+    pub retry_count: i32,
+}
+
 /// Makes work whose lease has ended due again, as one more ended attempt. Answers it.
 pub async fn reap(
     db: &impl ConnectionTrait,
     now: DateTime<Utc>,
     limit: u64,
-) -> Result<Vec<ScheduledAction>> {
+) -> Result<Vec<Reaped>> {
+    #[derive(FromQueryResult)]
+    struct Row {
+        id: Uuid,
+        retry_count: i32,
+    }
     let values = vec![now.into(), i64::try_from(limit).unwrap_or(i64::MAX).into()];
-    let rows = dialect::REAP.rows::<scheduled_action::Model>(db, values).await?;
-    Ok(rows.into_iter().map(Into::into).collect())
+    let rows = dialect::REAP.rows::<Row>(db, values).await?;
+    let reaped = |row: Row| Reaped { id: row.id.into(), retry_count: row.retry_count };
+    Ok(rows.into_iter().map(reaped).collect())
 }

@@ -3,6 +3,7 @@
 use chrono::Duration;
 use serde_json::json;
 use trigger_manager::domain::rule::{Frequency, TriggerRule};
+use trigger_manager::store::retention;
 
 use super::place::{Place, text};
 
@@ -243,6 +244,11 @@ async fn what_is_remembered_of_a_deleted_rule_goes_with_retention_and_of_others_
     let now = p.t.app.now();
     assert_eq!(p.t.executor.retain(now).await.unwrap().rule_states, 0);
     p.t.app.delete_trigger_rule(&p.t.caller, gone.id).await.unwrap();
-    assert_eq!(p.t.executor.retain(now).await.unwrap().rule_states, 1);
-    assert_eq!(p.t.executor.retain(now).await.unwrap().rule_states, 0);
+    let later = now + Duration::seconds(1);
+    let tx = p.t.app.store.begin().await.unwrap();
+    let deleted = retention::delete_rule_states(&tx, later, 0).await.unwrap();
+    assert_eq!(deleted, 0, "no more than asked for");
+    drop(tx);
+    assert_eq!(p.t.executor.retain(later).await.unwrap().rule_states, 1);
+    assert_eq!(p.t.executor.retain(later).await.unwrap().rule_states, 0);
 }

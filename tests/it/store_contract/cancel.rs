@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use trigger_manager::domain::delivery::ActionStatus;
 use trigger_manager::domain::trigger::OccurrenceStatus;
-use trigger_manager::store::{delivery, executor};
+use trigger_manager::store::delivery;
+use trigger_manager::store::executor::{self, Claim};
 
-use super::world::{World, at, ending, number, patiently, race, record, within};
+use super::world::{World, asking, at, ending, number, patiently, race, record, within};
 use crate::harness::TestStore;
 
 #[tokio::test]
@@ -64,6 +65,9 @@ async fn cancelling_a_backend_counts_its_open_deliveries_as_failed() {
     let (alone, _) = world.occurrence(&[gone]).await;
     let (shared, _) = world.occurrence(&[gone, other]).await;
     let (bystander, _) = world.occurrence(&[other]).await;
+    let asked = Claim { without: &[other.0], ..asking(at(1000), 1, 1) };
+    let held = executor::claim(&store, asked).await.unwrap();
+    assert_eq!(held.len(), 1, "one of them is being worked on");
     let count =
         within!(store, |tx| delivery::cancel_of_backend(&*tx, gone, "backend_deleted", at(1)));
     assert_eq!(count, 2);
@@ -72,6 +76,8 @@ async fn cancelling_a_backend_counts_its_open_deliveries_as_failed() {
     let stored = world.reread_occurrence(&shared).await;
     assert_eq!((stored.status, stored.failed), (OccurrenceStatus::Pending, 1));
     assert_eq!(world.reread_occurrence(&bystander).await, bystander);
+    let late = [ending(&held[0], ActionStatus::Completed, at(1000))];
+    assert!(within!(store, |tx| executor::finish(&*tx, &late, at(1000))).is_empty());
     let left = world.work_off(at(1000), ActionStatus::Completed).await;
     assert!(left.iter().all(|one| one.action.lane == other.0));
     let stored = world.reread_occurrence(&shared).await;

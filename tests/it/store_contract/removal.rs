@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use sea_orm::{ConnectionTrait, DbBackend, Statement};
 use trigger_manager::domain::access::{Role, Scope};
 use trigger_manager::domain::audit::{Caller, Change};
+use trigger_manager::domain::delivery::ActionStatus;
 use trigger_manager::domain::id::PersonalAccessTokenId;
 use trigger_manager::domain::people::PersonalAccessToken;
-use trigger_manager::store::{Hold, Store, application, executor, log, people, trigger};
+use trigger_manager::store::{Hold, Store, Tx, application, executor, log, people, trigger};
 
-use super::world::{World, at, member, number, on_postgres, patiently, race, user, within};
+use super::world::{
+    World, at, execute, member, number, on_postgres, patiently, race, user, within,
+};
 use crate::harness::TestStore;
 
 const TABLES: [&str; 14] = [
@@ -45,6 +48,7 @@ async fn fill(world: &World) {
     let backend = world.backend("backend").await;
     let trigger = world.trigger("trigger", Some(at(0))).await;
     world.occurrence_of(&trigger, at(0), &[backend.id]).await;
+    world.work_off(at(0), ActionStatus::Completed).await;
     let (_, deliveries) = world.occurrence_of(&trigger, at(1), &[backend.id]).await;
     super::world::claim(store, at(1), 1, 1).await;
     let log = log::NewAttempt {
@@ -101,6 +105,19 @@ async fn an_application_goes_with_all_that_is_its_own_and_nothing_else() {
         (SELECT id FROM application)";
     assert_eq!(number(&store, of_others).await, 0);
     within!(store, |tx| application::delete(&tx, one.application.id));
+}
+
+#[tokio::test]
+async fn calls_go_with_their_application_also_when_they_have_ended() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    let backend = world.backend("backend").await;
+    world.occurrence(&[backend.id]).await;
+    world.work_off(at(1000), ActionStatus::Completed).await;
+    let into_a_call = "UPDATE scheduled_action SET trigger_id = NULL, trigger_occurrence_id = NULL";
+    execute(&store, into_a_call).await;
+    within!(store, |tx| application::delete(&tx, world.application.id));
+    assert_eq!(number(&store, "SELECT count(*) FROM scheduled_action").await, 0);
 }
 
 #[tokio::test]
@@ -232,27 +249,66 @@ async fn a_pass_and_whoever_deletes_its_application_do_not_wait_for_each_other()
     let pass = store.begin().await.unwrap();
     assert_eq!(executor::due_triggers(&*pass, at(1), 10).await.unwrap().len(), 1);
     let deletes = store.begin().await.unwrap();
-    let asked = deletes.query_one_raw(Statement::from_string(
-        DbBackend::Postgres,
-        "SELECT pg_backend_pid()::bigint AS n",
-    ));
-    let process: i64 = asked.await.unwrap().unwrap().try_get("", "n").unwrap();
+    let process = process_of(&deletes).await;
     let id = world.application.id;
     let deleting = tokio::spawn(async move {
         application::find_held(&deletes, Scope::Everything, id, Hold::Delete).await?;
         application::delete(&deletes, id).await?;
         deletes.commit_unaudited().await
     });
-    let waits = format!(
-        "SELECT count(*) FROM pg_stat_activity WHERE pid = {process} AND wait_event_type = 'Lock'"
-    );
-    while number(&store, &waits).await == 0 {
-        tokio::task::yield_now().await;
-    }
+    until_it_waits(&store, process).await;
     let occurrence = world.new_occurrence(&trigger, at(0));
     let written = executor::insert_occurrences(&*pass, &[occurrence]).await.unwrap();
     assert_eq!(written.len(), 1);
     pass.commit_unaudited().await.unwrap();
     deleting.await.unwrap().unwrap();
     assert_eq!(number(&store, "SELECT count(*) FROM trigger_occurrence").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_queued_while_a_project_is_deleted_goes_too() {
+    let store = TestStore::new().await;
+    if !on_postgres(&store) {
+        return;
+    }
+    let (one, other) = (World::named(&store, "one").await, World::named(&store, "other").await);
+    let backend = other.backend("backend").await;
+    let queued = other.queued(backend.id, 5).await;
+    super::world::claim(&store, at(1000), 2, 2).await;
+    let late = store.begin().await.unwrap();
+    late.execute_unprepared("SELECT 1 FROM project FOR KEY SHARE").await.unwrap();
+    let deletes = store.begin().await.unwrap();
+    let process = process_of(&deletes).await;
+    let id = one.project.id;
+    let deleting = tokio::spawn(async move {
+        people::delete_project(&*deletes, id).await?;
+        deletes.commit_unaudited().await
+    });
+    until_it_waits(&store, process).await;
+    // Two that are being worked on, and two that wait.
+    let owners = [("organization_id", one.project.id.0), ("application_id", one.application.id.0)];
+    for (delivery, (column, owner)) in queued.iter().zip(owners.iter().cycle()).take(4) {
+        let (id, change) = (delivery.id.0, format!("UPDATE scheduled_action SET {column}"));
+        late.execute_unprepared(&format!("{change} = '{owner}' WHERE id = '{id}'")).await.unwrap();
+    }
+    late.commit_unaudited().await.unwrap();
+    deleting.await.unwrap().unwrap();
+    assert_eq!(number(&store, "SELECT count(*) FROM project").await, 1);
+    assert_eq!(number(&store, "SELECT count(*) FROM scheduled_action").await, 1);
+}
+
+async fn process_of(tx: &Tx) -> i64 {
+    let asked = "SELECT pg_backend_pid()::bigint AS n";
+    let answer = tx.query_one_raw(Statement::from_string(DbBackend::Postgres, asked));
+    answer.await.unwrap().unwrap().try_get("", "n").unwrap()
+}
+
+/// Goes on when the transaction of that process waits for a lock.
+async fn until_it_waits(store: &Store, process: i64) {
+    let waits = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE pid = {process} AND wait_event_type = 'Lock'"
+    );
+    while number(store, &waits).await == 0 {
+        tokio::task::yield_now().await;
+    }
 }
