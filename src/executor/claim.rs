@@ -35,14 +35,15 @@ impl Turn {
         limit.div_ceil(self.spread.max(1) as u64)
     }
 
-    /// A claim took from these lanes. One that was not `filled` has seen all lanes that have work;
-    /// of one that was, the lanes of the claim before it may have more.
+    /// A claim took from these lanes, from the one after `after` on and then from the first. One that
+    /// was not `filled` has seen all lanes that have work; of one that was, the lanes of the claim
+    /// before it may have more.
     fn took(&mut self, lanes: BTreeSet<Uuid>, filled: bool) {
         let known = if filled { self.last.union(&lanes).count() } else { lanes.len() };
         self.spread = known.min(SPREAD_MAX);
         let is_alone = lanes.len() == 1 && !filled;
-        let next = if is_alone { None } else { lanes.last().copied() };
-        self.after = next.unwrap_or_default();
+        let ended_at = lanes.range(..=self.after).next_back().or(lanes.last()).copied();
+        self.after = ended_at.filter(|_| !is_alone).unwrap_or_default();
         self.last = lanes;
     }
 }
@@ -129,6 +130,16 @@ mod tests {
     #[test]
     fn a_claim_is_spread_no_further_than_is_worth_it() {
         assert_eq!(shares(1_000, 30)[20..], [10; 10]);
+    }
+
+    #[test]
+    fn the_next_claim_begins_after_the_lane_at_which_this_one_ended() {
+        let mut turn = Turn::default();
+        let mut after = |lanes: [u128; 2]| {
+            turn.took(lanes.map(Uuid::from_u128).into(), true);
+            turn.after.as_u128()
+        };
+        assert_eq!([after([1, 2]), after([3, 4]), after([5, 1]), after([2, 3])], [2, 4, 1, 3]);
     }
 
     #[test]
