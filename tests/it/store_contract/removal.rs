@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use sea_orm::{ConnectionTrait, DbBackend, Statement};
+use sea_orm::ConnectionTrait;
 use trigger_manager::domain::access::{Role, Scope};
 use trigger_manager::domain::audit::{Caller, Change};
 use trigger_manager::domain::delivery::ActionStatus;
 use trigger_manager::domain::id::PersonalAccessTokenId;
 use trigger_manager::domain::people::PersonalAccessToken;
-use trigger_manager::store::{Hold, Store, Tx, application, executor, log, people, trigger};
+use trigger_manager::store::{Hold, Store, application, executor, log, people, trigger};
 
 use super::world::{
     World, at, execute, member, number, on_postgres, patiently, race, user, within,
 };
-use crate::harness::TestStore;
+use crate::harness::{TestStore, until_another_waits_for};
 
 const TABLES: [&str; 14] = [
     "\"user\"",
@@ -249,14 +249,13 @@ async fn a_pass_and_whoever_deletes_its_application_do_not_wait_for_each_other()
     let pass = store.begin().await.unwrap();
     assert_eq!(executor::due_triggers(&*pass, at(1), 10).await.unwrap().len(), 1);
     let deletes = store.begin().await.unwrap();
-    let process = process_of(&deletes).await;
     let id = world.application.id;
     let deleting = tokio::spawn(async move {
         application::find_held(&deletes, Scope::Everything, id, Hold::Delete).await?;
         application::delete(&deletes, id).await?;
         deletes.commit_unaudited().await
     });
-    until_it_waits(&store, process).await;
+    until_another_waits_for(&pass).await;
     let occurrence = world.new_occurrence(&trigger, at(0));
     let written = executor::insert_occurrences(&*pass, &[occurrence]).await.unwrap();
     assert_eq!(written.len(), 1);
@@ -278,13 +277,12 @@ async fn what_is_queued_while_a_project_is_deleted_goes_too() {
     let late = store.begin().await.unwrap();
     late.execute_unprepared("SELECT 1 FROM project FOR KEY SHARE").await.unwrap();
     let deletes = store.begin().await.unwrap();
-    let process = process_of(&deletes).await;
     let id = one.project.id;
     let deleting = tokio::spawn(async move {
         people::delete_project(&*deletes, id).await?;
         deletes.commit_unaudited().await
     });
-    until_it_waits(&store, process).await;
+    until_another_waits_for(&late).await;
     // Two that are being worked on, and two that wait.
     let owners = [("organization_id", one.project.id.0), ("application_id", one.application.id.0)];
     for (delivery, (column, owner)) in queued.iter().zip(owners.iter().cycle()).take(4) {
@@ -295,20 +293,4 @@ async fn what_is_queued_while_a_project_is_deleted_goes_too() {
     deleting.await.unwrap().unwrap();
     assert_eq!(number(&store, "SELECT count(*) FROM project").await, 1);
     assert_eq!(number(&store, "SELECT count(*) FROM scheduled_action").await, 1);
-}
-
-async fn process_of(tx: &Tx) -> i64 {
-    let asked = "SELECT pg_backend_pid()::bigint AS n";
-    let answer = tx.query_one_raw(Statement::from_string(DbBackend::Postgres, asked));
-    answer.await.unwrap().unwrap().try_get("", "n").unwrap()
-}
-
-/// Goes on when the transaction of that process waits for a lock.
-async fn until_it_waits(store: &Store, process: i64) {
-    let waits = format!(
-        "SELECT count(*) FROM pg_stat_activity WHERE pid = {process} AND wait_event_type = 'Lock'"
-    );
-    while number(store, &waits).await == 0 {
-        tokio::task::yield_now().await;
-    }
 }
