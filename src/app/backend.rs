@@ -170,11 +170,10 @@ impl App {
         let sealed = self.seal(backend.id, stored.as_ref(), new.secrets)?;
         let timeout = self.heartbeat_timeout();
         let awakes = before.as_ref().is_none_or(|before| !before.is_active(now, timeout));
-        if awakes {
-            // Work before the backend, as whoever finishes it.
-            delivery::wake_backend(&*tx, id, backend.id, now).await?;
-        }
         application::upsert_backend(&*tx, &backend, &sealed.stored).await?;
+        if awakes {
+            delivery::wake_backends(&tx, id, &[backend.id], now).await?;
+        }
         let before_json =
             before.as_ref().map(|before| self.backend_json(before, now)).transpose()?;
         let mut after_json = self.backend_json(&backend, now)?;

@@ -46,23 +46,23 @@ impl App {
             return Err(deactivated(&backends));
         }
         let timeout = self.heartbeat_timeout();
-        let mut changes = Vec::new();
+        let (mut changes, mut back) = (Vec::new(), Vec::new());
         for backend in backends.iter_mut().filter(|b| b.deactivated_at.is_none()) {
             let before = backend.clone();
             backend.last_heartbeat_at = now;
             if !before.is_active(now, timeout) {
-                delivery::wake_backend(&*tx, application.id, backend.id, now).await?;
+                back.push(backend.id);
                 let before = self.backend_json(&before, now)?;
                 let after = self.backend_json(backend, now)?;
                 let states = (Some(before), Some(after));
                 changes.push(backend_change("backend.activate", &application, backend.id, states));
             }
         }
-        // After the work, as whoever finishes it.
         application::touch_backends(&*tx, &there, now).await?;
         if changes.is_empty() {
             tx.commit_unaudited().await?;
         } else {
+            delivery::wake_backends(&tx, application.id, &back, now).await?;
             tx.commit(caller, now, &changes).await?;
             self.wake.hint();
         }

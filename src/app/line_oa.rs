@@ -94,15 +94,8 @@ impl App {
         let now = self.now();
         let tx = self.store.begin().await?;
         let renews = update.channel_secret.is_some() || update.channel_access_token.is_some();
-        if renews {
-            self.writable_line_oa(&*tx, &caller.actor, id).await?;
-            // Work before the LINE OA: whoever evaluates events takes them in this order.
-            line::wake(&*tx, id, now).await?;
-        }
         let before = self.held_line_oa(&tx, &caller.actor, id, Hold::Change).await?;
         if renews {
-            // Once more, for what was recorded as refused meanwhile. What is recorded later finds
-            // the new credentials.
             line::wake(&*tx, id, now).await?;
         }
         let mut after = LineOa { updated_at: now, ..before.clone() };

@@ -14,7 +14,7 @@ use crate::domain::audit::{Caller, Change};
 use crate::domain::delivery::{ActionStatus, Delivery};
 use crate::domain::id::{ApplicationId, ScheduledActionId};
 use crate::error::{Error, Result};
-use crate::store::{Tx, application, delivery, trigger};
+use crate::store::{Hold, Tx, application, delivery, trigger};
 
 pub use crate::store::delivery::Retryable;
 
@@ -42,7 +42,7 @@ impl App {
         let application =
             self.writable_application(&*tx, &caller.actor, before.application_id).await?;
         let all = Scope::Everything;
-        let trigger = trigger::find_for_update(&tx, all, before.trigger_id).await;
+        let trigger = trigger::find_held(&tx, all, before.trigger_id, Hold::Change).await;
         gone(trigger, ("trigger", "delivery"))?;
         let backend = application::backend(&*tx, all, before.backend_id).await;
         gone(backend, ("backend", "delivery"))?;

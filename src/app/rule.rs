@@ -272,7 +272,7 @@ impl App {
 /// Counts a change of the LINE OA's rules and holds the rule: the count, and the rule as it is now.
 async fn held(tx: &Tx, scope: Scope, found: &TriggerRule) -> Result<(i64, TriggerRule)> {
     let version = rule::next_version(tx, found.line_oa_id).await?;
-    Ok((version, rule::find_for_update(tx, scope, found.id).await?))
+    Ok((version, rule::find_held(tx, scope, found.id).await?))
 }
 
 /// Ends the cycles of a rule and cancels its open work. Answers how much work that was.

@@ -16,7 +16,7 @@ use crate::domain::page::{Direction, Page, PageRequest};
 use crate::domain::trigger::{CatchUp, Occurrence, OccurrenceStatus, Origin, Payload, Trigger};
 use crate::domain::window;
 use crate::error::{Error, Result};
-use crate::store::{application, delivery, executor, trigger};
+use crate::store::{Hold, application, delivery, executor, trigger};
 
 /// What a new trigger is made of.
 #[derive(Debug, Clone)]
@@ -126,7 +126,7 @@ impl App {
     ) -> Result<Trigger> {
         let now = self.now();
         let tx = self.store.begin().await?;
-        let before = trigger::find_for_update(&tx, caller.actor.scope(), id).await?;
+        let before = trigger::find_held(&tx, caller.actor.scope(), id, Hold::Change).await?;
         let application =
             self.writable_application(&*tx, &caller.actor, before.application_id).await?;
         let disable = update.enabled == Some(false);
@@ -153,7 +153,7 @@ impl App {
     pub async fn delete_trigger(&self, caller: &Caller, id: TriggerId) -> Result<Trigger> {
         let now = self.now();
         let tx = self.store.begin().await?;
-        let before = trigger::find_for_update(&tx, caller.actor.scope(), id).await?;
+        let before = trigger::find_held(&tx, caller.actor.scope(), id, Hold::Delete).await?;
         let application =
             self.writable_application(&*tx, &caller.actor, before.application_id).await?;
         delivery::cancel_of_trigger(&*tx, id, "trigger_deleted", now).await?;
@@ -168,7 +168,7 @@ impl App {
     pub async fn run_trigger(&self, caller: &Caller, id: TriggerId) -> Result<Occurrence> {
         let now = self.now();
         let tx = self.store.begin().await?;
-        let trigger = trigger::find_for_update(&tx, caller.actor.scope(), id).await?;
+        let trigger = trigger::find_held(&tx, caller.actor.scope(), id, Hold::Change).await?;
         let application =
             self.writable_application(&*tx, &caller.actor, trigger.application_id).await?;
         let backends = self.active_backends(&*tx, trigger.application_id, now).await?;

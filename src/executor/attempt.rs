@@ -56,10 +56,13 @@ impl Executor {
             false => self.target(action, job.place(), target, began).await,
         };
         let ended = async {
-            Ok(match self.without_attempt(&claimed, &target, start_before) {
-                Some(finished) => (None, finished, None),
-                None => self.attempt(&claimed, &job, &target, began).await,
-            })
+            if let Some(finished) = self.without_attempt(&claimed, &target, start_before) {
+                return Ok((None, finished, None));
+            }
+            if let Some(finished) = self.put_off(&claimed, &target) {
+                return Ok((None, finished, Some(Effect::PutOff(job.place()))));
+            }
+            Ok(self.attempt(&claimed, &job, &target, began).await)
         };
         let (attempt, finished, effect) =
             whole(ended).await.unwrap_or_else(|error| self.broken_off(&claimed, &error));
@@ -109,12 +112,12 @@ impl Executor {
         target: &Target,
         start_before: DateTime<Utc>,
     ) -> Option<Finished> {
-        let (now, policy) = (self.clock().now(), self.policy());
+        let now = self.clock().now();
         let action = &claimed.action;
         if let Target::Gone = target {
             return Some(verdict::cancelled(claimed, now));
         }
-        if verdict::attempts_are_used_up(action, action.retry_count, &policy)
+        if verdict::attempts_are_used_up(action, action.retry_count, &self.policy())
             || verdict::is_over(action, now)
         {
             return Some(verdict::given_up(claimed, now));
@@ -125,6 +128,12 @@ impl Executor {
         if let Target::Unread = target {
             return Some(verdict::given_back_for(claimed, now + Duration::seconds(1)));
         }
+        None
+    }
+
+    /// What is to be recorded when there is nobody to ask for now.
+    fn put_off(&self, claimed: &Claimed, target: &Target) -> Option<Finished> {
+        let (now, policy) = (self.clock().now(), self.policy());
         let (reason, not_before) = match target {
             Target::Inactive => ("the backend is inactive; it is called when it is back", now),
             Target::Backends(backends) if backends.is_empty() => {

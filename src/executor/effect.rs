@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 
 use super::attempt::Done;
+use super::job::Place;
 use crate::actions;
 use crate::domain::access::Scope;
 use crate::domain::audit::Change;
@@ -22,6 +23,17 @@ pub(super) enum Effect {
     Address(Vec<BackendId>),
     /// A LINE OA sends nothing for a while.
     Pause { line_oa: LineOaId, until: DateTime<Utc>, reason: &'static str },
+    /// It was put off, since it leads where nobody can be asked now. Who changed that in the meantime
+    /// has passed it over, because it was under a lease.
+    PutOff(Place),
+}
+
+/// What attempts ask of a LINE OA.
+#[derive(Default)]
+struct Asked {
+    pause: Option<Pause>,
+    /// What was attempted, or put off.
+    work: Vec<ScheduledActionId>,
 }
 
 /// A pause that attempts ask for.
@@ -30,8 +42,14 @@ struct Pause {
     reason: &'static str,
     /// When the latest of the attempts began.
     began: DateTime<Utc>,
-    /// What was attempted.
-    work: Vec<ScheduledActionId>,
+}
+
+impl Asked {
+    fn pause(&mut self, pause: Pause) {
+        if self.pause.as_ref().is_none_or(|before| pause.began >= before.began) {
+            self.pause = Some(pause);
+        }
+    }
 }
 
 /// Makes the changes of `done`, those of a kind in one statement. Answers what belongs into the
@@ -42,29 +60,31 @@ pub(super) async fn apply<'a>(
     now: DateTime<Utc>,
 ) -> Result<Vec<Change>> {
     let (mut members, mut calls) = (Vec::new(), Vec::new());
-    let mut pauses = BTreeMap::<LineOaId, Pause>::new();
+    let mut line_oas = BTreeMap::<LineOaId, Asked>::new();
     for (done, effect) in done {
+        let id = done.finished.id;
         match effect {
             Effect::Action(actions::Effect::AddToAudience { audience_id, user_id }) => {
                 let Some(line_oa) = done.claimed.action.concern.line_oa_id else { continue };
                 members.push((*audience_id, line_oa, user_id.clone()));
             }
-            Effect::Address(backends) => calls.push((done.finished.id, backends.clone())),
+            Effect::Address(backends) => calls.push((id, backends.clone())),
             Effect::Pause { line_oa, until, reason } => {
-                let (until, reason, began) = (*until, *reason, done.began);
-                let new = || Pause { until, reason, began, work: Vec::new() };
-                let pause = pauses.entry(*line_oa).or_insert_with(new);
-                if began >= pause.began {
-                    (pause.until, pause.reason, pause.began) = (until, reason, began);
-                }
-                pause.work.push(done.finished.id);
+                let asked = line_oas.entry(*line_oa).or_default();
+                asked.pause(Pause { until: *until, reason, began: done.began });
+                asked.work.push(id);
             }
+            Effect::PutOff(Place::LineOa(line_oa)) => {
+                line_oas.entry(*line_oa).or_default().work.push(id);
+            }
+            // The caller's affair: backends come first.
+            Effect::PutOff(_) => {}
         }
     }
     let (mut changes, mut awake) = (Vec::new(), Vec::new());
     // In the order of their ids, as everybody holds them.
-    for (line_oa, asked) in pauses {
-        match pause(tx, line_oa, &asked, now).await? {
+    for (line_oa, asked) in line_oas {
+        match paused(tx, line_oa, &asked, now).await? {
             Paused::Now(change) => changes.push(*change),
             Paused::Not => awake.extend(asked.work),
             Paused::Before => {}
@@ -87,31 +107,37 @@ enum Paused {
     /// It was, for longer, or it is gone.
     Before,
     /// It is not: a person changed it after the attempt began, maybe its credentials, and what the
-    /// attempt was answered says nothing of those.
+    /// attempt was answered, or why it was not made, says nothing of those.
     Not,
 }
 
-async fn pause(tx: &Tx, id: LineOaId, asked: &Pause, now: DateTime<Utc>) -> Result<Paused> {
+async fn paused(tx: &Tx, id: LineOaId, asked: &Asked, now: DateTime<Utc>) -> Result<Paused> {
     let before = match line::find_held(tx, Scope::Everything, id, Hold::Change).await {
         Err(Error::NotFound { .. }) => return Ok(Paused::Before),
         found => found?,
     };
-    if !line::pause(&**tx, id, asked.until, asked.reason, asked.began).await? {
-        let is_paused = before.paused_until.is_some_and(|until| until > now);
-        return Ok(if is_paused { Paused::Before } else { Paused::Not });
+    if let Some(pause) = &asked.pause
+        && line::pause(&**tx, id, pause.until, pause.reason, pause.began).await?
+    {
+        return Ok(Paused::Now(Box::new(pause_change(&before, pause)?)));
     }
+    let is_paused = before.paused_until.is_some_and(|until| until > now);
+    Ok(if is_paused { Paused::Before } else { Paused::Not })
+}
+
+fn pause_change(before: &LineOa, pause: &Pause) -> Result<Change> {
     let after = LineOa {
-        paused_until: Some(asked.until),
-        paused_reason: Some(asked.reason.to_owned()),
+        paused_until: Some(pause.until),
+        paused_reason: Some(pause.reason.to_owned()),
         ..before.clone()
     };
-    Ok(Paused::Now(Box::new(Change {
+    Ok(Change {
         action: "line_oa.pause",
         entity_type: "line_oa",
-        entity_id: id.0,
+        entity_id: before.id.0,
         project_id: Some(before.organization_id),
         application_id: None,
-        before: Some(serde_json::to_value(&before).map_err(Error::internal)?),
+        before: Some(serde_json::to_value(before).map_err(Error::internal)?),
         after: Some(serde_json::to_value(&after).map_err(Error::internal)?),
-    })))
+    })
 }

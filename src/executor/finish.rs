@@ -53,8 +53,9 @@ impl Executor {
         let attempts: Vec<_> = attempts.filter_map(row).collect();
         log::log_attempts(&*tx, &attempts).await?;
         let effects = ours().filter_map(|done| Some((done, done.effect.as_ref()?)));
-        let mut changes = effect::apply(&tx, effects, now).await?;
-        changes.extend(deactivate(&tx, ours(), now).await?);
+        let mut changes = deactivate(&tx, ours(), now).await?;
+        changes.extend(effect::apply(&tx, effects, now).await?);
+        self.wake_overtaken(&tx, ours(), now).await?;
         match changes.is_empty() {
             true => tx.commit_unaudited().await?,
             false => tx.commit(&Caller::system(), now, &changes).await?,

@@ -1,15 +1,19 @@
-//! Occurrences that found no backend are tried again.
+//! What found no backend: occurrences are tried again, and work that was put off while one came back
+//! does not wait.
 
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 
+use super::attempt::Done;
+use super::effect::Effect;
+use super::job::Place;
 use super::{BATCH, Executor};
 use crate::domain::fan_out::fan_out;
-use crate::domain::id::{ApplicationId, BackendId};
+use crate::domain::id::{ApplicationId, BackendId, ScheduledActionId};
 use crate::domain::trigger::{Occurrence, OccurrenceStatus};
 use crate::error::Result;
-use crate::store::{Tx, application, executor};
+use crate::store::{Tx, application, delivery, executor, scheduled_action};
 
 impl Executor {
     /// Fans out occurrences that wait for a backend and are due for another look. One that has
@@ -20,6 +24,7 @@ impl Executor {
         if waiting.is_empty() {
             return Ok(0);
         }
+        delivery::hold_waiting(&tx, waiting.iter().map(|w| w.application_id)).await?;
         let backends = self.active(&tx, waiting.iter().map(|w| w.application_id), now).await?;
         let mut deliveries = Vec::new();
         for occurrence in &mut waiting {
@@ -33,6 +38,29 @@ impl Executor {
         tx.commit_unaudited().await?;
         self.count_waiting(&waiting);
         Ok(waiting.len())
+    }
+
+    /// Makes work of `done` due that was put off for want of a backend which is active by now. Last in
+    /// its transaction: nothing may be waited for once the applications are held.
+    pub(super) async fn wake_overtaken(
+        &self,
+        tx: &Tx,
+        done: impl Iterator<Item = &Done>,
+        now: DateTime<Utc>,
+    ) -> Result<()> {
+        let put_off: Vec<_> = done.filter_map(wanted).collect();
+        if put_off.is_empty() {
+            return Ok(());
+        }
+        let applications = || put_off.iter().map(|(application, ..)| *application);
+        delivery::hold_waiting(tx, applications()).await?;
+        let active = self.active(tx, applications(), now).await?;
+        let is_there = |(application, backend, _): &&(_, Option<BackendId>, _)| {
+            let active = active.get(application);
+            active.is_some_and(|active| backend.is_none_or(|backend| active.contains(&backend)))
+        };
+        let awake: Vec<_> = put_off.iter().filter(is_there).map(|(.., id)| *id).collect();
+        if awake.is_empty() { Ok(()) } else { scheduled_action::wake(&**tx, &awake, now).await }
     }
 
     fn count_waiting(&self, waiting: &[Occurrence]) {
@@ -65,5 +93,18 @@ impl Executor {
             }
         }
         Ok(active)
+    }
+}
+
+/// The backend that work was put off for want of, unless any of the application would do.
+fn wanted(done: &Done) -> Option<(ApplicationId, Option<BackendId>, ScheduledActionId)> {
+    let Some(Effect::PutOff(place)) = &done.effect else { return None };
+    match place {
+        Place::Backend(backend) => {
+            let application = done.claimed.action.concern.application_id?;
+            Some((application, Some(*backend), done.finished.id))
+        }
+        Place::Application(application) => Some((*application, None, done.finished.id)),
+        Place::LineOa(_) | Place::Here => None,
     }
 }

@@ -320,18 +320,31 @@ pub async fn cancel_of_backend(
     Ok(cancelled.len())
 }
 
-/// Makes a backend's waiting deliveries, and its application's occurrences and calls that found no
-/// backend, due at `now`: it is there again.
-pub async fn wake_backend(
-    db: &impl ConnectionTrait,
+/// Makes the waiting deliveries of backends of an application, and its occurrences and calls that found
+/// no backend, due at `now`: they are there again. To be called after `tx` has written that they
+/// are; waits for nobody who works on the queue, see [`hold_waiting`].
+pub async fn wake_backends(
+    tx: &super::Tx,
     application: ApplicationId,
-    backend: BackendId,
+    backends: &[BackendId],
     now: DateTime<Utc>,
 ) -> Result<()> {
-    dialect::WAKE_LANE.run(db, vec![backend.0.into(), now.into()]).await?;
-    dialect::WAKE_LANE.run(db, vec![application.0.into(), now.into()]).await?;
-    dialect::WAKE_WAITING.run(db, vec![application.0.into(), now.into()]).await?;
+    hold_waiting(tx, [application]).await?;
+    let lanes = backends.iter().map(|backend| backend.0).chain([application.0]);
+    dialect::WAKE_LANES.run(&**tx, vec![dialect::ids(lanes), now.into()]).await?;
+    dialect::WAKE_WAITING.run(&**tx, vec![application.0.into(), now.into()]).await?;
     Ok(())
+}
+
+/// Held, until the transaction ends, by who wakes what waits for backends of these applications, and by
+/// who puts work off because none is active, before it looks for them once more: the second of
+/// the two sees what the first has done. Nothing else is waited for while it is held.
+pub async fn hold_waiting(
+    tx: &super::Tx,
+    applications: impl IntoIterator<Item = ApplicationId>,
+) -> Result<()> {
+    let names: Vec<_> = applications.into_iter().map(|id| format!("waiting/{id}")).collect();
+    tx.hold_names(&dialect::HOLD_NAMES, &names).await
 }
 
 /// Deletes all work of these applications: deliveries of their occurrences, calls, and whatever is

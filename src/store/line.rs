@@ -215,9 +215,11 @@ pub async fn pause(
     Ok(paused.rows_affected == 1)
 }
 
-/// Makes what waits to be sent to the platform for a LINE OA due at `now`. Answers how much.
+/// Makes what waits to be sent to the platform for a LINE OA due at `now`. Answers how much. To be
+/// called by who holds the LINE OA; waits for nobody who works on the queue. Who puts work off
+/// because the LINE OA is paused holds it too, and looks once more.
 pub async fn wake(db: &impl ConnectionTrait, id: LineOaId, now: DateTime<Utc>) -> Result<u64> {
-    dialect::WAKE_LANE.run(db, vec![id.0.into(), now.into()]).await
+    dialect::WAKE_LANES.run(db, vec![dialect::ids([id.0]), now.into()]).await
 }
 
 /// Cancels the open work of a LINE OA. Attempts under way are not stopped, but what comes of them

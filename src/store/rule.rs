@@ -166,7 +166,7 @@ pub async fn find(
 }
 
 /// [`find`], held until the transaction ends.
-pub async fn find_for_update(tx: &Tx, scope: Scope, id: TriggerRuleId) -> Result<TriggerRule> {
+pub async fn find_held(tx: &Tx, scope: Scope, id: TriggerRuleId) -> Result<TriggerRule> {
     let select = Entity::find_by_id(id.0)
         .filter(Column::DeletedDate.is_null())
         .filter(scope::of_people(scope, Column::OrganizationId));

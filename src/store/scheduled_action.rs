@@ -343,9 +343,3 @@ pub async fn wake(
     dialect::WAKE_ACTIONS.run(db, vec![dialect::ids(work.iter().copied()), now.into()]).await?;
     Ok(())
 }
-
-/// Makes waiting work of a lane due at `now`: what it waited for is there again.
-pub async fn wake_lane(db: &impl ConnectionTrait, lane: Uuid, now: DateTime<Utc>) -> Result<()> {
-    dialect::WAKE_LANE.run(db, vec![lane.into(), now.into()]).await?;
-    Ok(())
-}

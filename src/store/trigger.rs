@@ -143,14 +143,15 @@ pub async fn find(db: &impl ConnectionTrait, scope: Scope, id: TriggerId) -> Res
 
 /// The trigger of that id in `scope`, held until the transaction ends, so that no pass
 /// evaluates it meanwhile. (SQLite has one writer and needs no more.)
-pub async fn find_for_update(tx: &super::Tx, scope: Scope, id: TriggerId) -> Result<Trigger> {
-    use sea_orm::QuerySelect;
-    let mut select = trigger::Entity::find_by_id(id.0)
+pub async fn find_held(
+    tx: &super::Tx,
+    scope: Scope,
+    id: TriggerId,
+    hold: super::Hold,
+) -> Result<Trigger> {
+    let select = trigger::Entity::find_by_id(id.0)
         .filter(scope::application(scope, trigger::Column::ApplicationId));
-    if tx.engine() == super::Engine::Postgres {
-        select = select.lock_exclusive();
-    }
-    let row = select.one(&**tx).await?;
+    let row = tx.holding(select, hold).one(&**tx).await?;
     row.map(Into::into).ok_or(Error::NotFound { what: TriggerId::WHAT })
 }
 

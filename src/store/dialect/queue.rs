@@ -203,16 +203,19 @@ pub(in crate::store) const CANCEL_ACTION: Sql = Sql {
     ),
 };
 
-/// Makes what waits in a lane because it failed or was put off due; what waits for its time goes on
-/// waiting: nothing has happened to it yet, and so it has no `last_error`. `$1` lane, `$2` now.
-pub(in crate::store) const WAKE_LANE: Sql = Sql {
+/// Makes what waits in lanes because it failed or was put off due; what waits for its time goes on
+/// waiting: nothing has happened to it yet, and so it has no `last_error`. What another transaction
+/// holds is left to it. `$1` lanes, `$2` now.
+pub(in crate::store) const WAKE_LANES: Sql = Sql {
     sqlite: "UPDATE scheduled_action SET execute_at = $2, updated_at = $2
-        WHERE lane = $1 AND status = 'pending' AND execute_at > $2 AND last_error IS NOT NULL",
+        WHERE lane IN (SELECT unhex(value) FROM jsonb_each($1)) AND status = 'pending'
+            AND execute_at > $2 AND last_error IS NOT NULL",
     postgres: "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
-            WHERE lane = $1 AND status = 'pending' AND execute_at > $2
-                AND last_error IS NOT NULL ORDER BY id FOR UPDATE)
+            WHERE lane = ANY (ARRAY(SELECT x::uuid FROM json_array_elements_text($1::json) x))
+                AND status = 'pending' AND execute_at > $2 AND last_error IS NOT NULL
+            ORDER BY id FOR UPDATE SKIP LOCKED)
         UPDATE scheduled_action a SET execute_at = $2, updated_at = $2
-        FROM held h WHERE a.id = h.id AND a.status = 'pending' AND a.execute_at > $2",
+        FROM held h WHERE a.id = h.id",
 };
 
 /// Writes log rows. `$1` rows.

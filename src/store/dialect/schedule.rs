@@ -85,14 +85,16 @@ pub(in crate::store) const UPDATE_WAITING: Sql = Sql {
         WHERE o.id = r.id",
 };
 
-/// Makes the waiting occurrences of an application due. `$1` application, `$2` now.
+/// Makes the waiting occurrences of an application due; what another transaction holds is left to it.
+/// `$1` application, `$2` now.
 pub(in crate::store) const WAKE_WAITING: Sql = Sql {
     sqlite: "UPDATE trigger_occurrence SET next_attempt_at = $2
         WHERE application_id = $1 AND next_attempt_at > $2",
     postgres: "WITH held AS MATERIALIZED (SELECT id FROM trigger_occurrence
-            WHERE application_id = $1 AND next_attempt_at > $2 ORDER BY id FOR UPDATE)
+            WHERE application_id = $1 AND next_attempt_at > $2
+            ORDER BY id FOR UPDATE SKIP LOCKED)
         UPDATE trigger_occurrence o SET next_attempt_at = $2
-        FROM held h WHERE o.id = h.id AND o.next_attempt_at > $2",
+        FROM held h WHERE o.id = h.id",
 };
 
 /// Counts ended deliveries into their occurrences, and ends those that have none left.

@@ -1,9 +1,15 @@
 //! Backends that are away.
 
+use trigger_manager::app::HeartbeatOf;
+use trigger_manager::domain::application::Backend;
 use trigger_manager::domain::delivery::ActionStatus;
 use trigger_manager::domain::trigger::OccurrenceStatus;
 
+use trigger_manager::executor::Executor;
+use trigger_manager::store::{Tx, application, delivery};
+
 use crate::app::TestApp;
+use crate::harness::until_another_waits_for;
 use crate::receiver::Answer;
 
 #[tokio::test]
@@ -79,4 +85,67 @@ async fn a_deleted_application_has_no_metrics_in_whichever_process() {
     t.app.delete_application(&t.caller, id).await.unwrap();
     let metrics = t.app.metrics.encode();
     assert!(!metrics.contains(&id.to_string()), "{metrics}");
+}
+
+/// A silent backend, and an executor that has claimed what is to be tried again for it.
+async fn held_for_a_silent_one() -> (TestApp, Backend, Executor) {
+    let t = TestApp::new().await;
+    t.register("a").await;
+    t.trigger("0 0 0 * * *").await;
+    t.advance(12 * 3600);
+    let backend = t.register("a").await;
+    t.receiver.next("/a", [Answer::Status(500)]);
+    t.run().await;
+    t.advance(300);
+    let holder = t.another_executor().await;
+    assert_eq!(holder.claim(t.app.now(), 10).await.unwrap(), 1);
+    (t, backend, holder)
+}
+
+#[tokio::test]
+async fn a_delivery_that_was_held_when_its_backend_came_back_is_not_put_off() {
+    let (t, backend, holder) = held_for_a_silent_one().await;
+    let of = HeartbeatOf { backend_id: Some(backend.id), ..Default::default() };
+    t.app.heartbeat(&t.caller, of).await.unwrap();
+    holder.run_until_idle().await.unwrap();
+    t.run().await;
+    assert_eq!(t.receiver.received().len(), 2);
+}
+
+/// What a heartbeat does, up to its commit.
+async fn heartbeat(t: &TestApp, backend: &Backend) -> Tx {
+    let (tx, now) = (t.app.store.begin().await.unwrap(), t.app.now());
+    application::touch_backends(&*tx, &[backend.id], now).await.unwrap();
+    delivery::wake_backends(&tx, t.application.id, &[backend.id], now).await.unwrap();
+    tx
+}
+
+#[tokio::test]
+async fn who_puts_a_delivery_off_sees_the_backend_that_comes_back_meanwhile() {
+    let (t, backend, holder) = held_for_a_silent_one().await;
+    let tx = heartbeat(&t, &backend).await;
+    let putting_off = tokio::spawn(async move { holder.run_until_idle().await });
+    until_another_waits_for(&tx).await;
+    tx.commit_unaudited().await.unwrap();
+    putting_off.await.unwrap().unwrap();
+    t.run().await;
+    assert_eq!(t.receiver.received().len(), 2);
+}
+
+#[tokio::test]
+async fn who_looks_for_the_backends_of_a_waiting_occurrence_sees_one_that_comes_back_meanwhile() {
+    let t = TestApp::new().await;
+    let backend = t.register("a").await;
+    t.trigger("0 */10 * * * *").await;
+    t.advance(600);
+    t.run().await;
+    t.advance(300);
+    let tx = heartbeat(&t, &backend).await;
+    let (other, now) = (t.another_executor().await, t.app.now());
+    let looking = tokio::spawn(async move { other.fan_out_waiting(now).await });
+    until_another_waits_for(&tx).await;
+    tx.commit_unaudited().await.unwrap();
+    assert_eq!(looking.await.unwrap().unwrap(), 1);
+    t.run().await;
+    assert_eq!(t.receiver.received().len(), 1);
 }

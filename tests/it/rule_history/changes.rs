@@ -162,14 +162,14 @@ async fn work_whose_rule_workflow_or_line_oa_is_gone_is_not_tried_again() {
         assert_eq!(message(&answer), expected);
     };
     let served = Served::new().await;
-    let delete = "mutation($id: ID!) { deleteWorkflow(id: $id) { id } }";
-    change(&served, delete, served.id("workflow")).await.data();
-    refused(&served, "workflow").await;
     let mut rule = served.new_rule();
     rule.id = served.id("rule").parse::<uuid::Uuid>().unwrap().into();
     rule.deleted_date = Some(served.test.app.now());
     within!(served, |tx| trigger_manager::store::rule::update(&*tx, &rule));
     refused(&served, "trigger rule").await;
+    let delete = "mutation($id: ID!) { deleteWorkflow(id: $id) { id } }";
+    change(&served, delete, served.id("workflow")).await.data();
+    refused(&served, "workflow").await;
     let delete = "mutation($id: ID!) { deleteLineOa(id: $id) { id } }";
     change(&served, delete, served.id("lineOa")).await.data();
     refused(&served, "LINE OA").await;

@@ -1,10 +1,13 @@
 //! Rules and workflows that call backends.
 
 use serde_json::{Value, json};
+use trigger_manager::domain::access::Scope;
 use trigger_manager::domain::delivery::ActionStatus;
 use trigger_manager::domain::rule::TriggerRule;
+use trigger_manager::store::{Hold, application, line};
 
 use super::place::{Place, user};
+use crate::harness::until_another_waits_for;
 use crate::receiver::Answer;
 
 fn call(p: &Place) -> Value {
@@ -116,4 +119,40 @@ async fn a_rule_whose_workflow_was_deleted_says_so() {
     p.t.app.delete_workflow(&p.t.caller, workflow).await.unwrap();
     p.form_sent(1).await;
     assert_eq!(p.said().await, [("failed", Some("workflow_deleted".to_owned()))]);
+}
+
+#[tokio::test]
+async fn a_call_that_was_held_when_a_backend_came_is_not_put_off() {
+    let p = Place::new().await;
+    p.on_forms("call_backend", call(&p)).await;
+    p.happens(&[p.form(1)]).await;
+    let (holder, now) = (p.another_executor().await, p.t.app.now());
+    holder.take_events(now).await.unwrap();
+    assert_eq!(holder.claim(now, 10).await.unwrap(), 1);
+    p.t.register("late").await;
+    holder.run_until_idle().await.unwrap();
+    p.t.run().await;
+    assert_eq!(p.t.receiver.received_at("/late").len(), 1);
+}
+
+#[tokio::test]
+async fn a_retry_holds_what_it_needs_in_the_order_in_which_a_deletion_does() {
+    let p = Place::new().await;
+    p.on_forms("call_backend", call(&p)).await;
+    p.form_sent(1).await;
+    p.t.advance(24 * 3600);
+    p.t.run().await;
+    let expired = p.actions().await.remove(0);
+    assert_eq!(expired.status, ActionStatus::Expired);
+    let deletes = p.t.app.store.begin().await.unwrap();
+    let all = Scope::Everything;
+    let application = p.t.application.id;
+    application::find_held(&deletes, all, application, Hold::Delete).await.unwrap();
+    let (app, caller) = (p.t.app.clone(), p.t.caller.clone());
+    let retry = async move { app.retry_scheduled_action(&caller, expired.id).await };
+    let retrying = tokio::spawn(retry);
+    until_another_waits_for(&deletes).await;
+    line::find_held(&deletes, all, p.line_oa.id, Hold::Delete).await.unwrap();
+    deletes.commit_unaudited().await.unwrap();
+    assert_eq!(retrying.await.unwrap().unwrap().status, ActionStatus::Pending);
 }

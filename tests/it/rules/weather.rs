@@ -116,6 +116,27 @@ async fn a_token_that_is_refused_pauses_the_line_oa_until_it_has_a_new_one() {
 }
 
 #[tokio::test]
+async fn a_message_that_was_held_when_its_line_oa_got_a_new_token_is_not_put_off() {
+    let p = Place::new().await;
+    p.save(p.draft()).await;
+    p.line.revoke_token(TOKEN);
+    p.form_sent(1).await;
+    p.happens(&[p.form(2)]).await;
+    let (holder, now) = (p.another_executor().await, p.t.app.now());
+    holder.take_events(now).await.unwrap();
+    assert_eq!(holder.claim(now, 10).await.unwrap(), 1);
+    p.line.allow_token("new-token");
+    let update = UpdateLineOa {
+        channel_access_token: Some(secrecy::SecretString::from("new-token")),
+        ..Default::default()
+    };
+    p.t.app.update_line_oa(&p.t.caller, p.line_oa.id, update).await.unwrap();
+    holder.run_until_idle().await.unwrap();
+    p.t.run().await;
+    assert_eq!(p.sent().len(), 2);
+}
+
+#[tokio::test]
 async fn what_a_dead_executor_had_claimed_is_sent_by_another_with_the_same_key() {
     let p = Place::new().await;
     p.save(p.draft()).await;

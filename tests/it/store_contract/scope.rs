@@ -158,9 +158,9 @@ fn of_triggers() -> Vec<(&'static str, Finder)> {
         finder!("trigger::find", |s, scope, of| one(
             trigger::find(s.read(), scope, of.trigger.id).await
         )),
-        finder!("trigger::find_for_update", |s, scope, of| {
+        finder!("trigger::find_held", |s, scope, of| {
             let tx = s.begin().await.unwrap();
-            let found = one(trigger::find_for_update(&tx, scope, of.trigger.id).await);
+            let found = one(trigger::find_held(&tx, scope, of.trigger.id, Hold::Change).await);
             tx.commit_unaudited().await.unwrap();
             found
         }),

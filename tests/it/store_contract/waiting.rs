@@ -81,7 +81,7 @@ async fn a_backend_that_is_there_again_makes_its_own_work_due_and_no_others() {
     super::world::execute(&store, failed).await;
     let later = [world.reread(&later[0]).await, world.reread(&later[1]).await];
     let due = [world.reread(&due[0]).await];
-    within!(store, |tx| delivery::wake_backend(&*tx, world.application.id, back, at(1000)));
+    within!(store, |tx| delivery::wake_backends(&tx, world.application.id, &[back], at(1000)));
     assert_eq!(world.reread(&later[0]).await.execute_at, at(1000));
     assert_eq!(world.reread(&later[1]).await, later[1]);
     assert_eq!(world.reread(&due[0]).await, due[0], "what is due stays in its place");
