@@ -13,11 +13,11 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::Executor;
 use super::ahead::Ahead;
 use super::attempt::Done;
 use super::beside::Beside;
 use super::finishers::finishers;
+use super::{BATCH, Executor};
 use crate::app::SKEW_MAX;
 use crate::error::{Error, Result};
 use crate::store::executor::{NextDue, next_due};
@@ -284,8 +284,15 @@ impl Driver {
             let executor = self.executor.clone();
             self.gauges.start(async move { executor.observe().await }).await;
         }
-        if self.chores.reap.is_due(now) && self.executor.reap(now).await? > 0 {
-            self.known = None;
+        if self.chores.reap.is_due(now) {
+            let reaped = self.executor.reap(now).await?;
+            if reaped > 0 {
+                self.known = None;
+            }
+            if reaped as u64 == BATCH {
+                // There may be more, which has waited long enough.
+                self.chores.reap.last = None;
+            }
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use trigger_manager::store::{Engine, event};
 
 use crate::app::TestApp;
 use crate::client::Client;
-use crate::receiver::Answer;
+use crate::receiver::{Answer, Received};
 use crate::rules::place::{Place, user};
 use crate::served::listen;
 
@@ -131,6 +131,35 @@ async fn what_an_executor_left_behind_is_called_when_its_lease_has_ended() {
     let received = t.receiver.received();
     assert_eq!(received[0].header("webhook-id"), received[1].header("webhook-id"));
     assert_eq!(received[1].header("x-trigger-attempt"), "2");
+    stop.cancel();
+    driving.await.unwrap();
+}
+
+#[tokio::test]
+async fn all_that_an_executor_left_behind_is_called_at_once_however_much_it_is() {
+    let (t, _) = world().await;
+    t.register("b").await;
+    for _ in 0..10 {
+        t.trigger("* * * * * *").await;
+    }
+    t.advance(30);
+    let gone = t.another_executor().await;
+    let mut left = 0;
+    for _ in 0..10 {
+        left += gone.pass(t.app.now(), 1000).await.unwrap().deliveries;
+    }
+    assert_eq!(left, 600);
+    drop(gone);
+    t.advance(31);
+    for name in ["a", "b"] {
+        t.register(name).await;
+    }
+    let stop = CancellationToken::new();
+    let driving = drive(&t, &stop).await;
+    let again = move |received: &[Received]| {
+        received.iter().filter(|call| call.header("x-trigger-attempt") == "2").count() == left
+    };
+    t.receiver.until(again).await;
     stop.cancel();
     driving.await.unwrap();
 }
