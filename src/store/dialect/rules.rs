@@ -32,17 +32,19 @@ pub(in crate::store) const PENDING_EVENTS: Sql = Sql {
         FOR UPDATE SKIP LOCKED",
 };
 
-/// Those events about whose subject a later one is stored. `$1` rows {id, line_oa_id, subject,
-/// occurred_at}.
+/// Those events about whose subject a later one is stored; of those of one instant the last stored
+/// is the later. `$1` rows {id, line_oa_id, subject, occurred_at}.
 pub(in crate::store) const STALE_EVENTS: Sql = Sql {
     sqlite: "SELECT unhex(r.value ->> 'id') AS id FROM jsonb_each($1) r WHERE EXISTS (
             SELECT 1 FROM event e WHERE e.line_oa_id = unhex(r.value ->> 'line_oa_id')
                 AND e.subject = r.value ->> 'subject'
-                AND e.occurred_at > r.value ->> 'occurred_at')",
+                AND (e.occurred_at > r.value ->> 'occurred_at'
+                    OR e.occurred_at = r.value ->> 'occurred_at'
+                        AND e.id > unhex(r.value ->> 'id')))",
     postgres: "SELECT r.id FROM json_to_recordset($1::json)
             AS r(id uuid, line_oa_id uuid, subject text, occurred_at timestamptz)
         WHERE EXISTS (SELECT 1 FROM event e WHERE e.line_oa_id = r.line_oa_id
-            AND e.subject = r.subject AND e.occurred_at > r.occurred_at)",
+            AND e.subject = r.subject AND (e.occurred_at, e.id) > (r.occurred_at, r.id))",
 };
 
 /// Holds what has these names until the transaction ends, in one order. PostgreSQL only, where a lock

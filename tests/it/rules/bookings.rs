@@ -97,6 +97,19 @@ async fn many_states_of_one_booking_keep_nobody_waiting() {
     assert_eq!(held.count(), 49);
 }
 
+#[tokio::test]
+async fn of_states_of_one_instant_the_last_stored_counts_and_they_keep_nobody_waiting() {
+    let p = reminding().await;
+    p.save(p.draft()).await;
+    let now = p.t.app.now();
+    let starts = |days| now + Duration::days(days);
+    let mut events: Vec<_> = (3..13).map(|d| booking(&p, "confirmed", starts(d), now)).collect();
+    events.push(p.form(2));
+    p.happens(&events).await;
+    assert_eq!(p.t.executor.take_events(now).await.unwrap().events, 11);
+    assert_eq!(pending(&p).await, [starts(11), now], "the reminder, and the form's message");
+}
+
 /// The later state is in the next batch.
 #[tokio::test]
 async fn a_state_that_was_overtaken_takes_no_reminder_back_which_the_later_one_would_move() {
