@@ -75,11 +75,23 @@ pub(super) fn page(ctx: &Context<'_>, paging: Paging) -> Result<PageRequest> {
     let (first, after, last, before) = paging;
     let mut request = PageRequest::new(first, after, last, before)?;
     request.with_total = ctx.look_ahead().field("totalCount").exists();
-    // A subscription answers as often as something happens.
-    if ctx.query_env.operation.node.ty != OperationType::Subscription {
-        ctx.data_unchecked::<Budget>().take(request.limit)?;
-    }
+    take(ctx, request.limit)?;
     Ok(request)
+}
+
+/// A list that has no pages, as part of what the query may ask for.
+pub(super) fn counted<T>(ctx: &Context<'_>, list: Option<Vec<T>>) -> Result<Vec<T>> {
+    let list = list.unwrap_or_default();
+    take(ctx, list.len() as u64)?;
+    Ok(list)
+}
+
+fn take(ctx: &Context<'_>, rows: u64) -> Result<()> {
+    // A subscription answers as often as something happens.
+    match ctx.query_env.operation.node.ty {
+        OperationType::Subscription => Ok(()),
+        _ => ctx.data_unchecked::<Budget>().take(rows),
+    }
 }
 
 /// Narrows the filter of a list below something to what hangs on that: `own`. `false` when the caller

@@ -5,7 +5,7 @@ use async_graphql::{Context, Enum, ID, InputObject, Object, SimpleObject};
 use super::application::Application;
 use super::backend::Backend;
 use super::connection::{Connection, OrderDirection};
-use super::context::{Paging, app, caller, distinct, loaders, page, scope};
+use super::context::{Paging, app, caller, counted, distinct, loaders, page, scope};
 use super::error::{Fault, nullable};
 use super::loaders::AttemptsOf;
 use super::occurrence::{CallbackPayload, Occurrence};
@@ -67,7 +67,7 @@ impl Delivery {
     /// are asked for at once, the newest. Those whose retention has ended are missing.
     async fn attempts(&self, ctx: &Context<'_>) -> Result<Vec<Attempt>, Fault> {
         let found = loaders(ctx)?.load_one(AttemptsOf(self.0.id)).await?;
-        Ok(found.unwrap_or_default().into_iter().map(Attempt).collect())
+        Ok(counted(ctx, found)?.into_iter().map(Attempt).collect())
     }
 
     /// How many attempts have ended.

@@ -4,7 +4,7 @@ use async_graphql::{Context, Enum, ID, InputObject, Object, SimpleObject};
 
 use super::application::Application;
 use super::connection::{Connection, OrderDirection};
-use super::context::{Paging, app, distinct, loaders, page, scope};
+use super::context::{Paging, app, counted, distinct, loaders, page, scope};
 use super::delivery::Delivery;
 use super::error::{Fault, nullable};
 use super::loaders::{DeliveriesOf, LatestOf};
@@ -83,7 +83,7 @@ impl Occurrence {
     /// a backend.
     async fn deliveries(&self, ctx: &Context<'_>) -> Result<Vec<Delivery>, Fault> {
         let found = loaders(ctx)?.load_one(DeliveriesOf(self.0.id)).await?;
-        Ok(found.unwrap_or_default().into_iter().map(Delivery).collect())
+        Ok(counted(ctx, found)?.into_iter().map(Delivery).collect())
     }
 
     /// How many deliveries it was fanned out to.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::application::Application;
 use super::backend::Backend;
 use super::connection::Connection;
-use super::context::{loaders, narrow, nothing};
+use super::context::{counted, loaders, narrow, nothing};
 use super::delivery::Attempt;
 use super::error::Fault;
 use super::event::Event;
@@ -153,7 +153,7 @@ impl ScheduledAction {
     /// oldest first. Each is work of its own.
     async fn copies(&self, ctx: &Context<'_>) -> Result<Vec<ScheduledAction>, Fault> {
         let found = loaders(ctx)?.load_one(CopiesOf(self.0.id)).await?;
-        Ok(found.unwrap_or_default().into_iter().map(ScheduledAction).collect())
+        Ok(counted(ctx, found)?.into_iter().map(ScheduledAction).collect())
     }
 
     /// Its state.
@@ -165,7 +165,7 @@ impl ScheduledAction {
     /// is asked for at once, the newest. Those whose retention has ended are missing.
     async fn attempts(&self, ctx: &Context<'_>) -> Result<Vec<Attempt>, Fault> {
         let found = loaders(ctx)?.load_one(AttemptsOf(self.0.id)).await?;
-        Ok(found.unwrap_or_default().into_iter().map(Attempt).collect())
+        Ok(counted(ctx, found)?.into_iter().map(Attempt).collect())
     }
 
     /// How many attempts have ended.

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::served::{Role, Served};
+use crate::store_contract::world::execute;
 
 const CREATE: &str =
     "mutation($input: CreateTriggerInput!) { createTrigger(input: $input) { id } }";
@@ -155,4 +156,27 @@ async fn a_preview_shows_what_saving_would_do() {
             })
         );
     }
+}
+
+#[tokio::test]
+async fn lists_without_pages_count_towards_the_rows_of_a_query() {
+    let served = Served::new().await;
+    let rows =
+        "INSERT INTO trigger_log (trigger_on, status, scheduled_action_id, attempt, created_date)
+        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
+        SELECT 'trigger', 'error', a.id, n.i, a.created_at FROM n, scheduled_action a
+        WHERE a.trigger_id IS NOT NULL";
+    execute(&served.test.app.store, rows).await;
+    let asked = |times: usize| {
+        let lists = (0..times).map(|n| format!("a{n}: attempts {{ number }} "));
+        let lists = lists.collect::<String>();
+        format!("query($id: ID!) {{ delivery(id: $id) {{ {lists} }} }}")
+    };
+    let id = json!({ "id": served.id("delivery") });
+    let answer = served.client(Role::Member).graphql(&asked(20), id.clone()).await;
+    assert!(answer.json().get("errors").is_none(), "{answer:?}");
+    let answer = served.client(Role::Member).graphql(&asked(21), id).await;
+    let error = answer.json()["errors"][0].take();
+    assert_eq!(error["extensions"]["code"], "INVALID", "{error}");
+    assert!(error["message"].as_str().unwrap().contains("more than 20000 rows"), "{error}");
 }
