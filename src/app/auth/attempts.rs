@@ -31,14 +31,17 @@ impl Subject {
 
     /// A person's account as one client tries it: one who guesses must not lock out the person.
     pub(super) fn account_from(email: &str, client: Option<IpAddr>) -> Self {
-        let client = client.map(|client| Self::client(client).1).unwrap_or_default();
-        let hasher = Sha256::new_with_prefix(client).chain_update(email.as_bytes());
-        Self("account from", hasher.finalize().into())
+        Self("account from", of_one_client(email, client))
     }
 
     /// A machine user, whether or not it exists.
     pub(super) fn machine(username: &str) -> Self {
         Self("machine", Sha256::digest(username.as_bytes()).into())
+    }
+
+    /// A machine user as one client tries it: one who guesses must not lock out the backend.
+    pub(super) fn machine_from(username: &str, client: Option<IpAddr>) -> Self {
+        Self("machine from", of_one_client(username, client))
     }
 
     /// Whatever machine users an address tries.
@@ -57,6 +60,11 @@ impl Subject {
         };
         Self("client", Sha256::digest(octets).into())
     }
+}
+
+fn of_one_client(name: &str, client: Option<IpAddr>) -> [u8; 32] {
+    let client = client.map(|client| Subject::client(client).1).unwrap_or_default();
+    Sha256::new_with_prefix(client).chain_update(name.as_bytes()).finalize().into()
 }
 
 /// Counts attempts.

@@ -100,7 +100,8 @@ impl App {
         if let Some(client) = client {
             self.auth.attempts.take_of_many(Subject::machines_of(client), self.now()).await?;
         }
-        self.auth.attempts.take(Subject::machine(username), self.now()).await?;
+        self.auth.attempts.take(Subject::machine_from(username, client), self.now()).await?;
+        self.auth.attempts.take_of_many(Subject::machine(username), self.now()).await?;
         self.auth.hashing.verify(password, stored).await
     }
 }

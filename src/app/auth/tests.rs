@@ -302,6 +302,26 @@ async fn invented_names_of_machine_users_are_limited_by_the_address_they_come_fr
 }
 
 #[tokio::test]
+async fn one_who_guesses_the_password_of_a_machine_user_does_not_lock_out_the_backend() {
+    let app = TestApp::with(&[("PFY_AUTH_SIGN_IN_ATTEMPTS_PER_MINUTE", "2")]).await;
+    let try_in = async |password: &str, client: &str| {
+        let header = basic("reports", password);
+        let client = Some(client.parse().unwrap());
+        app.authenticate_from(Some(&header), client).await.unwrap_err().code()
+    };
+    assert_eq!(try_in("1", "192.0.2.1").await, "UNAUTHENTICATED");
+    assert_eq!(try_in("2", "192.0.2.1").await, "UNAUTHENTICATED");
+    assert_eq!(try_in("3", "192.0.2.1").await, "RATE_LIMITED");
+    for client in 2..=10 {
+        for password in ["a", "b"] {
+            let told = try_in(&format!("{password}{client}"), &format!("192.0.2.{client}")).await;
+            assert_eq!(told, "UNAUTHENTICATED");
+        }
+    }
+    assert_eq!(try_in("c", "192.0.2.11").await, "RATE_LIMITED", "but many do");
+}
+
+#[tokio::test]
 async fn attempts_are_limited_by_account_and_by_address_and_come_back_with_the_minute() {
     let app = TestApp::with(&[("PFY_AUTH_SIGN_IN_ATTEMPTS_PER_MINUTE", "2")]).await;
     app.person("ada@example.com", false).await;
