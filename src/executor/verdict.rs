@@ -190,9 +190,9 @@ pub(super) fn given_up(claimed: &Claimed, now: DateTime<Utc>) -> Finished {
 pub(super) fn cancelled(claimed: &Claimed, now: DateTime<Utc>) -> Finished {
     let mut finished = as_it_is(claimed);
     let what = match claimed.action.concern {
-        ref concern if concern.backend_id.is_some() => "the backend was deleted",
-        ref concern if concern.application_id.is_some() => "the application was deleted",
-        _ => "the LINE OA was deleted",
+        ref concern if concern.backend_id.is_some() => "backend_deleted",
+        ref concern if concern.application_id.is_some() => "application_deleted",
+        _ => "line_oa_deleted",
     };
     finished.last_error = Some(what.to_owned());
     ended(finished, ActionStatus::Cancelled, now)

@@ -231,11 +231,11 @@ fn what_nobody_ever_attempted_has_expired_unless_a_trigger_made_it() {
 fn a_cancelled_one_says_what_was_deleted() {
     let mut one = claimed(0);
     let told = |one: &Claimed| cancelled(one, now()).last_error.unwrap();
-    assert_eq!(told(&one), "the backend was deleted");
+    assert_eq!(told(&one), "backend_deleted");
     one.action.concern.backend_id = None;
-    assert_eq!(told(&one), "the application was deleted");
+    assert_eq!(told(&one), "application_deleted");
     one.action.concern.application_id = None;
-    assert_eq!(told(&one), "the LINE OA was deleted");
+    assert_eq!(told(&one), "line_oa_deleted");
 }
 
 #[test]

@@ -60,16 +60,17 @@ pub struct TriggerRuleTest {
 /// A gate that a firing must pass.
 #[derive(SimpleObject)]
 pub struct TriggerRuleTestGate {
-    /// `enabled`, `scope`, `source`, `condition`, `user` (where the action needs one), `subject`
-    /// (where a later event about the same would replace this one), `frequency`, `cooldown`,
-    /// `waiting` (whether an action of the rule waits for the user), `expiry`, or `action` (whether
-    /// it can be rendered).
+    /// `enabled`, `scope`, `source`, `condition`, `user` (where the action needs one), `expiry`,
+    /// `action` (whether it can be rendered), `subject` (where a later event about the same would
+    /// replace this one), `workflow` (where the rule resumes one), `frequency`, `cooldown`, or
+    /// `waiting` (whether an action of the rule waits for the user).
     gate: String,
     /// Whether it is passed.
     passed: bool,
     /// What it saw, in words.
     saw: String,
-    /// The reason that the trigger log would hold, for example `disabled`; none if it is passed.
+    /// The reason that the trigger log would hold, for example `frequency`; none if it is passed.
+    /// Of a real event `disabled` and `scope` are never logged: it does not meet such a rule.
     reason: Option<String>,
 }
 

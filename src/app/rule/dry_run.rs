@@ -54,8 +54,8 @@ pub(super) struct Past {
     pub(super) waiting: Vec<ScheduledAction>,
     /// A later event about the same subject has come.
     pub(super) stale: bool,
-    /// The rule's workflow is there no more.
-    pub(super) no_workflow: bool,
+    /// Whether the workflow that the rule resumes is there; none when it resumes none.
+    pub(super) has_workflow: Option<bool>,
 }
 
 impl App {
@@ -112,7 +112,7 @@ impl App {
         let resumes = compiled.parts().is_ok_and(|parts| parts.action.needs.workflow);
         if let Some(id) = rule.workflow_id.filter(|_| resumes) {
             let found = workflow::find_all(db, Scope::Everything, &[id]).await?;
-            past.no_workflow = found.is_empty();
+            past.has_workflow = Some(!found.is_empty());
         }
         Ok(past)
     }

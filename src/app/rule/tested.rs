@@ -67,7 +67,8 @@ pub(super) fn told(
     let replaces = replaces(event, past);
     let mut gates: Vec<_> = [of(GateName::Enabled), of(GateName::Scope), of(GateName::Source)]
         .into_iter()
-        .chain([condition, of(GateName::User), subject(event, past)])
+        .chain([condition, of(GateName::User), of(GateName::Expiry), Some(action(&rendered))])
+        .chain([subject(event, past), past.has_workflow.map(workflow)])
         .flatten()
         .collect();
     if replaces {
@@ -77,8 +78,6 @@ pub(super) fn told(
         gates.extend([frequency(rule, past, now), cooldown(rule, past, now)]);
         gates.push(waiting(rule, event, past));
     }
-    gates.extend(of(GateName::Expiry));
-    gates.push(action(past, &rendered));
     let held_until = match rate::check(rule, past.last_fired_at, now) {
         Rate::Held { until, .. } if !replaces => until,
         _ => None,
@@ -177,14 +176,18 @@ fn waiting(rule: &TriggerRule, event: &Event, past: &Past) -> TestedGate {
     }
 }
 
-fn action(past: &Past, rendered: &Result<Firing, Outcome>) -> TestedGate {
+fn action(rendered: &Result<Firing, Outcome>) -> TestedGate {
     match rendered {
-        Ok(_) if past.no_workflow => {
-            failed("action", "workflow_deleted", "the rule's workflow was deleted")
-        }
         Ok(_) => passed("action", "it could be rendered"),
         Err(Outcome::Failed { reason, message }) => failed("action", reason, message.as_str()),
         // Nothing else leaves a firing out where all gates are asked.
         Err(_) => failed("action", "not_rendered", "it could not be rendered"),
+    }
+}
+
+fn workflow(is_there: bool) -> TestedGate {
+    match is_there {
+        true => passed("workflow", "the rule's workflow is there"),
+        false => failed("workflow", "workflow_deleted", "the rule's workflow was deleted"),
     }
 }

@@ -62,11 +62,11 @@ async fn a_rule_that_is_not_saved_answers_each_gate_and_the_rendered_action_and_
         "source",
         "condition",
         "user",
+        "expiry",
+        "action",
         "frequency",
         "cooldown",
         "waiting",
-        "expiry",
-        "action",
     ];
     assert_eq!(names, asked);
     assert_eq!(run["wouldFire"], true, "{run}");
@@ -196,8 +196,8 @@ async fn a_resume_of_a_workflow_that_is_gone_would_fail() {
     let delete = "mutation($id: ID!) { deleteWorkflow(id: $id) { id } }";
     super::maintainer(&served).data(delete, json!({ "id": served.id("workflow") })).await;
     let run = tried(&served, ask).await;
-    assert_eq!(failed(&run), ["action"]);
-    assert_eq!(gate(&run, "action")["reason"], "workflow_deleted");
+    assert_eq!(failed(&run), ["workflow"]);
+    assert_eq!(gate(&run, "workflow")["reason"], "workflow_deleted");
 }
 
 #[tokio::test]
