@@ -17,7 +17,7 @@ use crate::pg_source::SqlArgs;
 use crate::serve::{self, Server};
 use crate::{api, demo, telemetry};
 
-/// Cron triggers delivered to registered backends, with GraphQL, REST and an embedded executor.
+/// A server for cron triggers and trigger rules, with GraphQL, REST and an embedded executor.
 #[derive(Parser)]
 #[command(name = "trigger-manager", version, about)]
 pub struct Cli {

@@ -1,5 +1,4 @@
-//! A server for cron triggers that are delivered to registered backends. `docs/ARCHITECTURE.md` is
-//! the map.
+//! A server for cron triggers and trigger rules. `docs/ARCHITECTURE.md` is the map.
 
 pub mod actions;
 pub mod api;

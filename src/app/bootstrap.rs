@@ -64,8 +64,8 @@ impl App {
         Ok(people::count_users(self.store.read()).await? > 0)
     }
 
-    /// Makes `zone` the one that all processes must have. Triggers that name no zone start their
-    /// window now: what of them is due and not evaluated yet is dropped, as with any change of a
+    /// Makes `zone` the one that all processes must have. Triggers and rules that name no zone start
+    /// their window now: what of them is due and not evaluated yet is dropped, as with any change of a
     /// schedule. Stop all processes first, and start them with the new zone: a running one keeps
     /// its own.
     ///

@@ -20,7 +20,7 @@ pub use crate::store::audit::Filter as AuditFilter;
 pub use crate::store::delivery::Filter as DeliveryFilter;
 pub use crate::store::trigger::OccurrenceFilter;
 
-/// Executors that have not reported for this long are left out.
+/// Executors whose last pass is older than this are left out.
 const FORGOTTEN_AFTER: Duration = Duration::hours(1);
 
 /// What the executors do, and what waits for them.

@@ -20,9 +20,9 @@ pub struct AuthConfig {
     /// How long a sign-in lasts; 1 min to 90 d.
     #[serde(serialize_with = "show::duration")]
     pub session_ttl: Duration,
-    /// Attempts for one account or from one address in a minute, at most; 1 to 10 000. Passwords of
-    /// machine users that were not checked before: for one name, and ten times as many from one
-    /// address.
+    /// Attempts from one address in a minute, at most, and ten times as many for one account; where
+    /// the address is not known, so many for one account. 1 to 10 000. Passwords of machine users that
+    /// were not checked before: for one name, and ten times as many from one address.
     pub sign_in_attempts_per_minute: u32,
     /// Tokens of an outside issuer.
     pub jwt: JwtConfig,

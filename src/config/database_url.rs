@@ -24,8 +24,8 @@ pub struct DatabaseUrl {
 }
 
 impl DatabaseUrl {
-    /// Takes `sqlite:FILE`, `sqlite://FILE`, `sqlite::memory:` with SQLite's query parameters,
-    /// and `postgres://` or `postgresql://` URLs.
+    /// Takes `sqlite:FILE` and `sqlite://FILE` with SQLite's query parameters, and `postgres://` or
+    /// `postgresql://` URLs. A database in memory, or one that can't be written, is refused.
     pub(super) fn parse(text: &str) -> Parsed<Self> {
         let right = "write sqlite://FILE?mode=rwc or postgres://USER:PASSWORD@HOST/DATABASE";
         let (scheme, rest) = text.split_once(':').ok_or(format!("is no address; {right}"))?;
@@ -71,18 +71,14 @@ impl DatabaseUrl {
         self.text.expose_secret()
     }
 
-    /// The file of a SQLite database; `None` for PostgreSQL and for a database in memory.
+    /// The file of a SQLite database; `None` for PostgreSQL.
     pub fn sqlite_file(&self) -> Option<PathBuf> {
         if self.engine != Engine::Sqlite {
             return None;
         }
         let rest = self.expose().strip_prefix("sqlite:")?;
         let rest = rest.strip_prefix("//").unwrap_or(rest);
-        let query = rest.split_once('?').map_or("", |(_, query)| query);
-        let path = decode_percent(without_query(rest));
-        let in_memory = path == ":memory:"
-            || form_urlencoded::parse(query.as_bytes()).any(|(k, v)| k == "mode" && v == "memory");
-        (!in_memory).then(|| PathBuf::from(path))
+        Some(PathBuf::from(decode_percent(without_query(rest))))
     }
 }
 

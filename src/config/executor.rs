@@ -76,7 +76,7 @@ pub struct DispatchConfig {
     pub concurrency_per_backend: usize,
     /// Rows that one claim takes, at most; 1 to 10 000.
     pub batch_size: u32,
-    /// How long a claim holds; at least 5 s more than `timeout`, at most 10 min.
+    /// How long a claim holds; at least 5 s more than `timeout` and `line.timeout`, at most 10 min.
     #[serde(serialize_with = "show::duration")]
     pub lease: Duration,
     /// What happens after a failed attempt.
@@ -158,10 +158,10 @@ impl CallbacksConfig {
 /// How long what has happened is kept. `None` keeps it forever.
 #[derive(Debug, Clone, Serialize)]
 pub struct RetentionConfig {
-    /// Delivered work.
+    /// Work and cycles that ended well, and skipped occurrences.
     #[serde(serialize_with = "show::forever")]
     pub delivered: Option<Duration>,
-    /// Failed, expired and cancelled work.
+    /// Failed, expired and cancelled work and cycles.
     #[serde(serialize_with = "show::forever")]
     pub failed: Option<Duration>,
     /// Events that were evaluated; as long are their ids known, so that the same one sent again does
@@ -177,7 +177,7 @@ pub struct RetentionConfig {
     /// Rows of the audit log.
     #[serde(serialize_with = "show::forever")]
     pub audit: Option<Duration>,
-    /// Rows that one statement deletes, at most; 1 to 10 000.
+    /// Rows that one statement takes, at most, of occurrences without their deliveries; 1 to 10 000.
     pub batch: u32,
 }
 

@@ -130,8 +130,6 @@ pub enum SecretKeySource {
     Given(SecretString),
     /// A file that is read, or made at first start.
     File(PathBuf),
-    /// The database lives in memory, and so may its key.
-    Ephemeral,
 }
 
 impl Config {
@@ -200,10 +198,10 @@ impl Config {
     /// next to the SQLite file. PostgreSQL always has a configured key, [`Config::load`] sees
     /// to that.
     pub fn secret_key_source(&self) -> SecretKeySource {
-        match (&self.secret_key, self.database_url.sqlite_file()) {
-            (Some(text), _) => SecretKeySource::Given(text.clone()),
-            (None, Some(file)) => SecretKeySource::File(file.with_file_name("secret.key")),
-            (None, None) => SecretKeySource::Ephemeral,
+        let database = || self.database_url.sqlite_file().unwrap_or_default();
+        match &self.secret_key {
+            Some(text) => SecretKeySource::Given(text.clone()),
+            None => SecretKeySource::File(database().with_file_name("secret.key")),
         }
     }
 

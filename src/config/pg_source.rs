@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::database_url::DatabaseUrl;
 use super::{error::ConfigError, reader::Reader, show};
 
-/// The PostgreSQL database whose outbox is read.
+/// The PostgreSQL database whose outbox is read, by processes that execute.
 #[derive(Debug, Clone, Serialize)]
 pub struct PgSourceConfig {
     /// Its address, always PostgreSQL's; `None` reads none.

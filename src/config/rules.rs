@@ -8,7 +8,7 @@ use super::{error::ConfigError, reader::Reader};
 #[derive(Debug, Clone, Serialize)]
 pub struct RulesConfig {
     /// Whether an evaluation leaves a row in the trigger log when the event was not what the rule
-    /// waits for, or its condition was false.
+    /// waits for, or its condition was false. A rule that waits for another key is not evaluated.
     pub log_unmatched: bool,
 }
 

@@ -10,8 +10,8 @@ pub const CALL_BACKEND: &str = "call_backend";
 
 /// A scheduled action's state.
 ///
-/// `Pending → Processing → Completed | Failed | Pending (retry, or its executor died)`;
-/// `Pending → Expired | Cancelled`; `Processing → Cancelled`.
+/// `Pending → Processing → Completed | Failed | Expired | Pending (retry, or its executor died)`;
+/// `Pending | Processing → Cancelled`; `Failed | Expired | Cancelled → Pending` by a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ActionStatus {
     /// It waits for its time.

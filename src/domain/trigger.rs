@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::id::{ApplicationId, OccurrenceId, TriggerId};
 
-/// What happens to occurrences that fell due while no executor ran.
+/// What happens to occurrences that were missed: no executor ran, or none in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CatchUp {

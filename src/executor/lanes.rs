@@ -210,7 +210,7 @@ impl Lanes {
         self.state().startable
     }
 
-    /// How much of one backend's work is claimed at once.
+    /// How much of one lane's work is claimed at once, at most.
     pub fn most_of_a_lane(&self) -> usize {
         self.limits.per_backend * TURNS / 2
     }

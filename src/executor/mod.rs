@@ -109,7 +109,7 @@ pub struct RunReport {
     pub attempts: usize,
     /// Events evaluated.
     pub events: usize,
-    /// Deliveries taken back from executors that went away.
+    /// Work taken back from executors that went away.
     pub reaped: usize,
 }
 

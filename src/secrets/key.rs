@@ -70,7 +70,6 @@ impl SecretKey {
         match source {
             SecretKeySource::Given(text) => Self::from_text(text),
             SecretKeySource::File(path) => Self::from_file(path),
-            SecretKeySource::Ephemeral => Ok(Self::generate()),
         }
     }
 

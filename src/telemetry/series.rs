@@ -50,7 +50,7 @@ impl QueueSeries {
             )?,
             failed: counter(
                 "pfy_executor_trigger_delivery_failed_total",
-                "Work for backends that failed or expired, and occurrences that found no backend.",
+                "Work for backends that failed or expired, of triggers, rules and workflows, and occurrences that found no backend.",
             )?,
             unserved: counter(
                 "pfy_executor_occurrences_without_backend_total",

@@ -29,7 +29,8 @@ impl Backend {
         super::application::load(ctx, self.0.application_id).await
     }
 
-    /// The machine user that registered it last, who may have been deleted since; none when a person did.
+    /// The last machine user that registered it, who may have been deleted since; none when only people
+    /// did.
     async fn machine_user_id(&self) -> Option<ID> {
         self.0.machine_user_id.map(|id| id.to_string().into())
     }
@@ -170,7 +171,8 @@ pub struct BackendMutation;
 impl BackendMutation {
     /// Deletes a backend and answers it as it was. For the application's machine users, and for
     /// the maintainer and owner roles in the project. What is not delivered to it yet is
-    /// cancelled. A backend that goes on registering comes back.
+    /// cancelled, and counts as failed for its occurrence. A backend that goes on registering comes
+    /// back.
     async fn delete_backend(
         &self,
         ctx: &Context<'_>,

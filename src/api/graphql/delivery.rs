@@ -75,7 +75,7 @@ impl Delivery {
         self.0.retry_count
     }
 
-    /// When the next attempt is due; none when it has ended.
+    /// When the next attempt is due; none while an attempt is under way, and when it has ended.
     async fn next_attempt_at(&self) -> Option<DateTime> {
         let waits = self.0.status == domain::ActionStatus::Pending;
         waits.then_some(self.0.execute_at.into())

@@ -155,7 +155,7 @@ pub enum EventOrigin {
     LineWebhook,
     /// From the outbox of a PostgreSQL database.
     Postgres,
-    /// A change made through this server's own API or by one of its actions.
+    /// A change of a user's attributes by `setLineUserAttributes`.
     Internal,
 }
 

@@ -11,7 +11,7 @@ use crate::error::Result;
 /// What the executors do, and what waits for them.
 #[derive(SimpleObject)]
 pub struct ExecutorStatus {
-    /// The executors that reported within an hour, the latest start first, at most 100.
+    /// The executors whose last pass is younger than an hour, the latest start first, at most 100.
     executors: Vec<Executor>,
     /// How many triggers are enabled, in all projects.
     active_triggers: i64,

@@ -167,9 +167,9 @@ pub enum OccurrenceStatus {
     Pending,
     /// Every backend answered 2xx.
     Delivered,
-    /// Some backends answered 2xx, for the others the budget ended.
+    /// Some backends answered 2xx; the others failed, or were deleted first.
     PartiallyDelivered,
-    /// No backend answered 2xx before the budget ended.
+    /// No backend answered 2xx: each failed or was deleted first, or none was active in time.
     Failed,
     /// It was not to be delivered; the reason says why.
     Skipped,

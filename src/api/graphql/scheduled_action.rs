@@ -179,7 +179,7 @@ impl ScheduledAction {
         self.0.execute_at.into()
     }
 
-    /// When the next attempt is due; none when it has ended.
+    /// When the next attempt is due; none while an attempt is under way, and when it has ended.
     async fn next_attempt_at(&self) -> Option<DateTime> {
         (self.0.status == ActionStatus::Pending).then_some(self.0.execute_at.into())
     }

@@ -72,7 +72,7 @@ impl Trigger {
         self.0.enabled
     }
 
-    /// What happens to occurrences that fell due while no executor ran.
+    /// What happens to occurrences that were missed.
     async fn catch_up(&self) -> CatchUp {
         self.0.catch_up.into()
     }
@@ -117,8 +117,10 @@ impl Trigger {
     }
 }
 
-/// What happens to occurrences that fell due while no executor ran. Those older than the server's
-/// catch-up window are never delivered. What is not delivered is recorded as skipped.
+/// What happens to occurrences that were missed: when they are evaluated they are older than twice
+/// the server's `cron.trigger_check_interval`, because no executor ran, or none in time. Those older
+/// than the server's catch-up window are never delivered. What is not delivered is recorded as
+/// skipped.
 #[derive(Enum, Clone, Copy, PartialEq, Eq)]
 #[graphql(remote = "domain::CatchUp")]
 pub enum CatchUp {
@@ -191,7 +193,7 @@ pub struct CreateTriggerInput {
     /// Whether it fires from now on.
     #[graphql(default = false)]
     enabled: bool,
-    /// What happens to occurrences that fall due while no executor runs.
+    /// What happens to occurrences that are missed.
     #[graphql(default_with = "CatchUp::All")]
     catch_up: CatchUp,
 }
@@ -211,7 +213,7 @@ pub struct UpdateTriggerInput {
     time_zone: MaybeUndefined<String>,
     /// On or off. Off cancels what is not delivered yet; on starts now.
     enabled: Option<bool>,
-    /// What happens to occurrences that fall due while no executor runs.
+    /// What happens to occurrences that are missed.
     catch_up: Option<CatchUp>,
 }
 

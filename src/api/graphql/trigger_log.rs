@@ -40,11 +40,13 @@ impl TriggerLog {
 }
 
 /// One thing that happened to a rule or to what it queued: an event or a user of a cycle was
-/// evaluated, or an action was attempted. It says what was so at that time. (Who changed what stands
-/// in the audit log.) Machine users see what was for their application's backends.
+/// evaluated, an action was attempted, or due times were skipped. It says what was so at that time.
+/// (Who changed what stands in the audit log.) Machine users see what was for their application's
+/// backends.
 #[Object]
 impl TriggerLog {
-    /// The row's number; greater ones were written later.
+    /// The row's number. Numbers are given before the commit: a row may appear after one with a greater
+    /// number, so whoever polls in ascending order overlaps by some seconds, with `since`.
     async fn id(&self) -> ID {
         self.0.id.to_string().into()
     }

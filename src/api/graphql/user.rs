@@ -113,7 +113,7 @@ impl UserQuery {
     }
 
     /// The user of that id: the caller, or for system administrators anyone. `NOT_FOUND`
-    /// otherwise.
+    /// otherwise, `FORBIDDEN` for machine users.
     async fn user(
         &self,
         ctx: &Context<'_>,

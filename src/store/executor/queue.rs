@@ -141,7 +141,7 @@ pub struct Finished {
     pub lease_token: Uuid,
     /// Its state from now on.
     pub status: ActionStatus,
-    /// When it is due again, or was done.
+    /// When it is due again; of what has ended, when the last attempt was due.
     pub execute_at: DateTime<Utc>,
     /// When it ended.
     pub executed_at: Option<DateTime<Utc>>,

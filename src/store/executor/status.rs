@@ -134,7 +134,7 @@ pub async fn report(db: &impl ConnectionTrait, instance: &ExecutorInstance) -> R
     Ok(())
 }
 
-/// The executors that reported at `since` or later, the latest start first, at most 100.
+/// The executors whose last pass was at `since` or later, the latest start first, at most 100.
 pub async fn instances(
     db: &impl ConnectionTrait,
     since: DateTime<Utc>,

@@ -159,10 +159,10 @@ impl ScheduledActionMutation {
     /// Makes a scheduled action that ended as failed, expired or cancelled due again, with a fresh
     /// budget, and answers it as it is then. Needs the maintainer or owner role in the project. Its
     /// id stays the same: backends see the same `webhook-id`, and a LINE message has the same retry
-    /// key. A call of a backend gets `retry.max_age`, all other work at most 23 hours; a message that
-    /// an earlier attempt may have sent is tried until 23 hours after that, since the LINE platform
-    /// remembers a key for 24. `CONFLICT` in any other state, when those 23 hours are over, and when
-    /// its rule, workflow, LINE OA, application or backend was deleted since.
+    /// key. A call of a backend gets `dispatch.retry.max_age`, all other work the same, but at most 23
+    /// hours; a message that an earlier attempt may have sent is tried until 23 hours after that, since
+    /// the LINE platform remembers a key for 24. `CONFLICT` in any other state, when those 23 hours are
+    /// over, and when its rule, workflow, LINE OA, application or backend was deleted since.
     async fn retry_scheduled_action(
         &self,
         ctx: &Context<'_>,
