@@ -245,8 +245,9 @@ pub async fn until_another_waits_for(tx: &Tx) {
     if engine() == Engine::Sqlite {
         return;
     }
-    let waits = "SELECT count(*) AS n FROM pg_stat_activity
-        WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))";
+    // What pg_stat_activity shows within a transaction is as it was when it was first asked.
+    let waits = "SELECT count(*) AS n FROM pg_locks
+        WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))";
     loop {
         let statement = Statement::from_string(DbBackend::Postgres, waits);
         let row = tx.query_one_raw(statement).await.unwrap().unwrap();
