@@ -71,7 +71,12 @@ impl Client {
 
     /// The same client with a token.
     pub fn bearer(&self, token: &str) -> Self {
-        Self { authorization: Some(format!("Bearer {token}")), ..self.clone() }
+        self.authorized(&format!("Bearer {token}"))
+    }
+
+    /// The same client with a header `Authorization`.
+    pub fn authorized(&self, header: &str) -> Self {
+        Self { authorization: Some(header.to_owned()), ..self.clone() }
     }
 
     pub async fn graphql(&self, query: &str, variables: Value) -> Answer {

@@ -64,10 +64,11 @@ pub enum Outcome {
 const COERCION: [&str; 3] = ["Failed to parse \"", "Expected input type \"", "Variable "];
 
 /// Makes all errors of `response` fit to be read, and writes those that are our fault to the log.
-pub fn publish(response: &mut Response, request_id: &str) -> Outcome {
+/// `document` is the text that was executed.
+pub fn publish(response: &mut Response, request_id: &str, document: &str) -> Outcome {
     let mut outcome = Outcome::Executed;
     for error in &mut response.errors {
-        let known = Known::of(error);
+        let known = Known::of(error, document);
         match known {
             Known::Request { code: PARSE_FAILED, .. } => outcome = Outcome::NotParsed,
             Known::Request { .. } | Known::Value(_) if error.path.is_empty() => {
@@ -89,7 +90,7 @@ enum Known {
 }
 
 impl Known {
-    fn of(error: &ServerError) -> Self {
+    fn of(error: &ServerError, document: &str) -> Self {
         if let Some(AboutRequest(code, field)) = error.source::<AboutRequest>() {
             return Self::Request { code, field: field.clone() };
         }
@@ -108,7 +109,9 @@ impl Known {
                 None => Self::Request { code: VALIDATION_FAILED, field: None },
             },
             None if COERCION.iter().any(|start| error.message.starts_with(start)) => {
-                Self::Request { code: BAD_USER_INPUT, field: None }
+                let at = error.locations.first();
+                let field = at.and_then(|at| misfit::argument_at(document, *at));
+                Self::Request { code: BAD_USER_INPUT, field: field.map(str::to_owned) }
             }
             None => Self::Internal,
         }

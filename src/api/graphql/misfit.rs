@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use async_graphql::Pos;
 use async_graphql::parser::parse_schema;
 use async_graphql::parser::types::{TypeKind, TypeSystemDefinition};
 
@@ -94,4 +95,53 @@ pub(super) fn field(path: &str) -> String {
         let is_place = part.bytes().all(|byte| byte.is_ascii_digit());
         join(&path, &if is_place { format!("[{part}]") } else { part.to_owned() })
     })
+}
+
+/// The name of the argument whose value begins at `pos` of a document.
+pub(super) fn argument_at(document: &str, pos: Pos) -> Option<&str> {
+    let before = document.get(..offset(document, pos)?)?;
+    let named = before.trim_end_matches(is_blank).strip_suffix(':')?.trim_end_matches(is_blank);
+    let name = named.rsplit(|one: char| !one.is_ascii_alphanumeric() && one != '_').next();
+    name.filter(|name| !name.is_empty())
+}
+
+/// Where a position is, in bytes. Columns are counted as the parser counts them.
+fn offset(document: &str, pos: Pos) -> Option<usize> {
+    let mut at = Pos { line: 1, column: 1 };
+    for (offset, one) in document.char_indices() {
+        if at == pos {
+            return Some(offset);
+        }
+        at = match one {
+            '\n' => Pos { line: at.line + 1, column: 1 },
+            '\r' => Pos { column: 1, ..at },
+            _ => Pos { column: at.column + 1, ..at },
+        };
+    }
+    None
+}
+
+/// What may stand between tokens. After a comment nothing is found.
+fn is_blank(one: char) -> bool {
+    matches!(one, ' ' | ',' | '\t' | '\u{feff}' | '\n' | '\r')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_is_found_by_the_place_of_its_value() {
+        let document = "{ é: a(b: \"ü\", c_1 :\r\n\t,7) {\n d(e:{f: 1}) } # g\n }";
+        let at = |line, column| argument_at(document, Pos { line, column });
+        assert_eq!(at(1, 11), Some("b"));
+        assert_eq!(at(2, 3), Some("c_1"));
+        assert_eq!(at(3, 6), Some("e"));
+        assert_eq!(at(3, 2), None);
+        for (line, column) in [(0, 0), (1, 1), (3, 99), (9, 1)] {
+            assert_eq!(at(line, column), None, "{line}:{column}");
+        }
+        assert_eq!(argument_at("{ a(: 1) }", Pos { line: 1, column: 7 }), None);
+        assert_eq!(argument_at("", Pos::default()), None);
+    }
 }

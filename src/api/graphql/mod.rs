@@ -106,7 +106,9 @@ struct Mutation(
 
 type Schema = async_graphql::Schema<Query, Mutation, live::SubscriptionRoot>;
 
-fn builder() -> SchemaBuilder<Query, Mutation, live::SubscriptionRoot> {
+type Builder = SchemaBuilder<Query, Mutation, live::SubscriptionRoot>;
+
+fn builder() -> Builder {
     Schema::build(Query::default(), Mutation::default(), live::SubscriptionRoot)
 }
 

@@ -8,3 +8,4 @@ mod paging;
 mod people;
 mod readme;
 mod refusals;
+mod variables;

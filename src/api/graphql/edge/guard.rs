@@ -116,7 +116,7 @@ fn null_character(path: &str) -> ServerError {
 }
 
 /// The operation that is asked for (GraphQL specification, "GetOperation").
-fn choose<'a>(
+pub(super) fn choose<'a>(
     document: &'a ExecutableDocument,
     name: Option<&str>,
 ) -> ServerResult<&'a Positioned<OperationDefinition>> {

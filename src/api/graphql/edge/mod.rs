@@ -1,5 +1,6 @@
 //! The way in and out of GraphQL: HTTP, websockets, and the limits that hold on both.
 
+mod absent;
 mod cost;
 mod guard;
 mod http;
@@ -13,7 +14,7 @@ mod tests;
 use std::sync::Arc;
 
 use async_graphql::parser::types::OperationType;
-use async_graphql::{Request, Response, Variables};
+use async_graphql::{Request, Response, ServerError, Variables};
 use axum::Router;
 use axum::routing::{MethodRouter, get};
 use futures::stream::BoxStream;
@@ -21,13 +22,14 @@ use futures::{FutureExt, StreamExt};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
+use self::absent::Absences;
 use self::guard::Guard;
 use super::context::Budget;
 use super::error::{Outcome, publish, refusal};
 use super::live::Presented;
 use super::loaders::Loaders;
 use super::session::Origin;
-use super::{Schema, builder};
+use super::{Builder, Schema, builder};
 use crate::app::App;
 use crate::domain::audit::Caller;
 use crate::error::{Error, Result};
@@ -48,6 +50,15 @@ struct Service {
     app: Arc<App>,
     schema: Schema,
     guard: Guard,
+    absences: Absences,
+}
+
+/// A request that may be executed.
+struct Checked {
+    request: Request,
+    kind: OperationType,
+    /// The text of its document, which is parsed already.
+    text: String,
 }
 
 /// Who sends a request, and from where.
@@ -85,8 +96,8 @@ impl Operation {
 impl Service {
     fn new(app: Arc<App>) -> Self {
         let guard = Guard::new(&app.config.graphql);
-        let schema = builder().data(Arc::clone(&app)).limit_recursive_depth(cost::LEVELS).finish();
-        Self { app, schema, guard }
+        let schema = limited().data(Arc::clone(&app)).finish();
+        Self { app, schema, guard, absences: Absences::default() }
     }
 
     /// Looks who it is. Without credentials anyone may come in, and do little.
@@ -104,21 +115,31 @@ impl Service {
         Ok(Visitor { caller, presented: Presented(presented), origin })
     }
 
+    /// What is to be executed, or why nothing is.
+    async fn check(&self, mut request: Request) -> Result<Checked, Vec<ServerError>> {
+        let kind = self.guard.check(&mut request)?;
+        let mut request = self.absences.leave_out(request).await?;
+        let text = std::mem::take(&mut request.query);
+        Ok(Checked { request, kind, text })
+    }
+
     /// Executes a query or a mutation.
-    async fn execute(&self, mut request: Request, visitor: Visitor) -> (Response, Outcome) {
+    async fn execute(&self, request: Request, visitor: Visitor) -> (Response, Outcome) {
         let request_id = visitor.origin.request_id.clone().unwrap_or_default();
-        let mut response = match self.guard.check(&mut request) {
-            Ok(kind) => self.schema.execute(self.equip(request, visitor, kind)).await,
-            Err(error) => Response::from_errors(vec![error]),
+        let (mut response, text) = match self.check(request).await {
+            Ok(Checked { request, kind, text }) => {
+                (self.schema.execute(self.equip(request, visitor, kind)).await, text)
+            }
+            Err(errors) => (Response::from_errors(errors), String::new()),
         };
-        let outcome = publish(&mut response, &request_id);
+        let outcome = publish(&mut response, &request_id, &text);
         (response, outcome)
     }
 
     /// Executes any operation. Who it is, is looked at anew: a connection may outlive a token.
     fn stream(
         self: Arc<Self>,
-        mut request: Request,
+        request: Request,
         presented: Option<SecretString>,
         origin: Origin,
     ) -> BoxStream<'static, (Response, Outcome)> {
@@ -131,12 +152,17 @@ impl Service {
                     return futures::stream::iter([refused]).boxed();
                 }
             };
-            let responses = match self.guard.check(&mut request) {
-                Ok(kind) => self.schema.execute_stream(self.equip(request, visitor, kind)),
-                Err(error) => futures::stream::iter([Response::from_errors(vec![error])]).boxed(),
+            let (responses, text) = match self.check(request).await {
+                Ok(Checked { request, kind, text }) => {
+                    (self.schema.execute_stream(self.equip(request, visitor, kind)), text)
+                }
+                Err(errors) => {
+                    let refused = Response::from_errors(errors);
+                    (futures::stream::iter([refused]).boxed(), String::new())
+                }
             };
             let published = responses.map(move |mut response| {
-                let outcome = publish(&mut response, &request_id);
+                let outcome = publish(&mut response, &request_id, &text);
                 (response, outcome)
             });
             published.boxed()
@@ -157,6 +183,11 @@ impl Service {
             }
         }
     }
+}
+
+/// A schema that walks documents as deep as the guard lets them be.
+fn limited() -> Builder {
+    builder().limit_recursive_depth(cost::LEVELS)
 }
 
 /// Whether an error is about the credentials that were presented.

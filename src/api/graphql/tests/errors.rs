@@ -10,7 +10,7 @@ fn published(fault: impl Into<Fault>) -> (Value, Outcome) {
     let error = fault.into().into_server_error(async_graphql::Pos { line: 1, column: 3 });
     let error = error.with_path(vec![PathSegment::Field("trigger".to_owned())]);
     let mut response = Response::from_errors(vec![error]);
-    let outcome = publish(&mut response, "r-1");
+    let outcome = publish(&mut response, "r-1", "");
     (serde_json::to_value(&response.errors[0]).unwrap(), outcome)
 }
 
@@ -47,7 +47,7 @@ fn extensions_that_a_resolver_set_do_not_leave() {
     let mut error = ServerError::new("x", None);
     error.extensions.get_or_insert_default().set("sql", "SELECT 1");
     let mut response = Response::from_errors(vec![error]);
-    publish(&mut response, "r-1");
+    publish(&mut response, "r-1", "");
     assert!(!serde_json::to_string(&response).unwrap().contains("SELECT"));
 }
 
