@@ -62,6 +62,11 @@ pub enum Error {
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
+/// After how many seconds a call that was one too many may succeed.
+pub const RATE_LIMITED_SECONDS: u32 = 60;
+/// After how many seconds a call that the server could not take may succeed.
+pub const BUSY_SECONDS: u32 = 1;
+
 impl Error {
     /// An [`Error::Invalid`] with the general code.
     pub fn invalid(field: impl Into<Cow<'static, str>>, reason: impl Into<String>) -> Self {
@@ -98,6 +103,15 @@ impl Error {
             Self::RateLimited { .. } => "RATE_LIMITED",
             Self::Busy => "BUSY",
             Self::Internal(_) => "INTERNAL",
+        }
+    }
+
+    /// After how many seconds the same call may succeed, where waiting is all that it needs.
+    pub fn retry_after_seconds(&self) -> Option<u32> {
+        match self {
+            Self::RateLimited { .. } => Some(RATE_LIMITED_SECONDS),
+            Self::Busy => Some(BUSY_SECONDS),
+            _ => None,
         }
     }
 

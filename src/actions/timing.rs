@@ -34,7 +34,8 @@ impl Timing {
     /// A zone that is not known or has no `at`; an expiry of nothing.
     pub fn check(&self) -> Result<(), Misfit> {
         if let Some(name) = &self.time_zone {
-            Zone::parse(name).map_err(|error| Misfit::new("timeZone", error.message))?;
+            Zone::parse(name)
+                .map_err(|error| Misfit::new("timeZone", error.message).with_code(error.code))?;
             if self.at.is_none() {
                 return Err(Misfit::new("timeZone", "must be left out where there is no at"));
             }

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, Method};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use tower_http::cors::CorsLayer;
 
 use self::request::REQUEST_ID;
@@ -27,16 +27,23 @@ const PREFLIGHT_MAX_AGE: Duration = Duration::from_secs(3600);
 /// All routes. Each answer carries an `x-request-id`: the request's own, if it has a fitting one.
 /// No request is answered later than after 30 s; a websocket is no request any more.
 pub fn router(app: Arc<App>) -> Router {
-    let config = &app.config;
+    let graphiql = app.config.graphql.graphiql;
     let mut routes = Router::new()
         .merge(graphql::router(Arc::clone(&app)))
         .merge(machine::router().with_state(Arc::clone(&app)))
         .merge(health::router(Arc::clone(&app)));
-    if config.graphql.graphiql {
+    if graphiql {
         routes = routes.merge(console::router());
     }
-    let routes = routes.fallback(request::not_found);
-    let routes = match cross_origin(&config.cors) {
+    around(app, routes.fallback(request::not_found))
+}
+
+/// What stands around the routes. From the inside out: whoever panics or takes too long is answered
+/// for, pages of other origins may read that answer like any other, and every answer has an id and
+/// is counted.
+fn around(app: Arc<App>, routes: Router) -> Router {
+    let routes = routes.layer(from_fn(request::answer));
+    let routes = match cross_origin(&app.config.cors) {
         Some(layer) => routes.layer(layer),
         None => routes,
     };
@@ -53,7 +60,7 @@ fn cross_origin(config: &CorsConfig) -> Option<CorsLayer> {
             .allow_origin(origins)
             .allow_methods([Method::GET, Method::POST, Method::DELETE])
             .allow_headers([AUTHORIZATION, CONTENT_TYPE, REQUEST_ID])
-            .expose_headers([REQUEST_ID])
+            .expose_headers([REQUEST_ID, RETRY_AFTER])
             .max_age(PREFLIGHT_MAX_AGE)
     })
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderName, HeaderValue, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
@@ -17,6 +17,7 @@ use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::app::App;
+use crate::error::{BUSY_SECONDS, Error};
 
 /// The header that carries a request's id, in and out.
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -25,6 +26,8 @@ pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 const ID_MAX: usize = 64;
 /// No request is answered later.
 const WITHIN: Duration = Duration::from_secs(30);
+const TOO_LONG: &str = "the request took too long and was given up; what it had changed by then \
+                        stays changed: look before you repeat it";
 
 /// The id of a request, which log lines, the audit log and answers carry. An extension of every
 /// request.
@@ -46,7 +49,7 @@ impl RequestId {
     }
 }
 
-/// Gives the request an id, watches it, and answers for it when it panics or takes too long.
+/// Gives the request an id, watches it and counts it.
 pub(super) async fn observe(
     State(app): State<Arc<App>>,
     mut request: Request,
@@ -59,16 +62,7 @@ pub(super) async fn observe(
     let route = route.as_ref().map(MatchedPath::as_str);
     let span = tracing::info_span!("request", id = %id.0, %method, route);
     request.extensions_mut().insert(id.clone());
-    let answered = AssertUnwindSafe(timeout(WITHIN, next.run(request))).catch_unwind();
-    let mut response = match answered.instrument(span.clone()).await {
-        Ok(Ok(response)) => response,
-        Ok(Err(_)) => {
-            let detail = "the request took too long and was given up; what it had changed by then stays changed: look before you repeat it";
-            failed(route, StatusCode::SERVICE_UNAVAILABLE, detail, &id)
-        }
-        // The panic's own message is in the log already.
-        Err(_) => failed(route, StatusCode::INTERNAL_SERVER_ERROR, "internal error", &id),
-    };
+    let mut response = next.run(request).instrument(span.clone()).await;
     if let Ok(value) = HeaderValue::from_str(&id.0) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
@@ -78,40 +72,84 @@ pub(super) async fn observe(
     response
 }
 
-fn failed(
-    route: Option<&str>,
-    status: StatusCode,
-    detail: &'static str,
-    id: &RequestId,
-) -> Response {
-    let code = if status.as_u16() == 503 { "BUSY" } else { "INTERNAL" };
-    match status {
-        StatusCode::INTERNAL_SERVER_ERROR => {
-            tracing::error!(request_id = %id.0, route, "a request was not answered");
+/// Answers for a request that panics or takes too long.
+pub(super) async fn answer(request: Request, next: Next) -> Response {
+    let asked = Asked::of(&request);
+    match AssertUnwindSafe(timeout(WITHIN, next.run(request))).catch_unwind().await {
+        Ok(Ok(response)) => response,
+        Ok(Err(_)) => asked.took_too_long(),
+        // The panic's own message is in the log already.
+        Err(_) => asked.broke_off(),
+    }
+}
+
+/// What has to be known of a request that is answered for.
+struct Asked {
+    id: Option<RequestId>,
+    route: Option<MatchedPath>,
+    path: String,
+}
+
+impl Asked {
+    fn of(request: &Request) -> Self {
+        Self {
+            id: request.extensions().get().cloned(),
+            route: request.extensions().get().cloned(),
+            path: request.uri().path().to_owned(),
         }
-        // Its client may be as slow as the server: nothing to wake somebody for.
-        _ => tracing::warn!(request_id = %id.0, route, "a request took too long and was given up"),
     }
-    if matches!(route, Some("/graphql" | "/query")) {
-        let extensions = json!({ "code": code, "requestId": &*id.0 });
-        let body = json!({ "errors": [{ "message": detail, "extensions": extensions }] });
-        return (status, Json(body)).into_response();
+
+    /// Its client may be as slow as the server: nothing to wake somebody for.
+    fn took_too_long(&self) -> Response {
+        let (request_id, route) = (self.id(), self.route());
+        tracing::warn!(request_id, route, "a request took too long and was given up");
+        let mut response = self.write(StatusCode::SERVICE_UNAVAILABLE, TOO_LONG, &Error::Busy);
+        response.headers_mut().insert(RETRY_AFTER, BUSY_SECONDS.into());
+        response
     }
-    problem(status, detail, json!({ "code": code, "requestId": &*id.0 }))
+
+    fn broke_off(&self) -> Response {
+        let (request_id, route) = (self.id(), self.route());
+        tracing::error!(request_id, route, "a request was not answered");
+        let error = Error::internal("it broke off");
+        self.write(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string(), &error)
+    }
+
+    /// As GraphQL writes errors where that was asked, otherwise as a problem document.
+    fn write(&self, status: StatusCode, detail: &str, error: &Error) -> Response {
+        let mut members = json!({ "code": error.code(), "requestId": self.id() });
+        if !matches!(self.route(), Some("/graphql" | "/query")) {
+            return problem(status, detail, &self.path, members);
+        }
+        if let Some(seconds) = error.retry_after_seconds() {
+            members["retryAfterSeconds"] = seconds.into();
+        }
+        let body = json!({ "errors": [{ "message": detail, "extensions": members }] });
+        (status, Json(body)).into_response()
+    }
+
+    fn id(&self) -> Option<&str> {
+        self.id.as_ref().map(|id| &*id.0)
+    }
+
+    fn route(&self) -> Option<&str> {
+        self.route.as_ref().map(MatchedPath::as_str)
+    }
 }
 
 /// What is answered where there is no route.
-pub(super) async fn not_found() -> Response {
+pub(super) async fn not_found(uri: Uri) -> Response {
     let detail = "there is nothing here; see /graphql and /graphiql";
-    problem(StatusCode::NOT_FOUND, detail, json!({ "code": "NOT_FOUND" }))
+    problem(StatusCode::NOT_FOUND, detail, uri.path(), json!({ "code": "NOT_FOUND" }))
 }
 
-/// A problem document (RFC 9457) with members of its own.
-fn problem(status: StatusCode, detail: &str, mut body: Value) -> Response {
+/// A problem document (RFC 9457) about the request of that path, with members of its own.
+fn problem(status: StatusCode, detail: &str, path: &str, mut body: Value) -> Response {
     body["type"] = "about:blank".into();
     body["title"] = status.canonical_reason().unwrap_or_default().into();
     body["status"] = status.as_u16().into();
     body["detail"] = detail.into();
+    body["instance"] = path.into();
     let kind = [(CONTENT_TYPE, "application/problem+json")];
     (status, kind, body.to_string()).into_response()
 }

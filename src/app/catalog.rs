@@ -4,7 +4,9 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
+use super::event::event_type;
 use crate::domain::rule::Frequency;
+use crate::error::Result;
 use crate::{actions, sources};
 
 /// All that a rule can be made of.
@@ -71,4 +73,28 @@ pub fn catalog() -> &'static Catalog {
         frequencies: Frequency::ALL.to_vec(),
     });
     &CATALOG
+}
+
+/// A source type that a filter asks for.
+///
+/// # Errors
+/// `UNKNOWN_SOURCE_TYPE` on `sourceType`, with those that there are.
+pub fn known_source_type(name: String) -> Result<String> {
+    sources::find(&name).map(|_| name)
+}
+
+/// An action type that a filter asks for.
+///
+/// # Errors
+/// `UNKNOWN_ACTION_TYPE` on `actionType`, with those that there are.
+pub fn known_action_type(name: String) -> Result<String> {
+    actions::find(&name).map(|_| name)
+}
+
+/// A type of events that a filter asks for.
+///
+/// # Errors
+/// `UNKNOWN_EVENT_TYPE` on `type`, with those that there are.
+pub fn known_event_type(name: String) -> Result<String> {
+    event_type("type", &name).map(|_| name)
 }

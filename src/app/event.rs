@@ -10,7 +10,9 @@ use sea_orm::ConnectionTrait;
 use serde_json::json;
 
 pub use self::check::{EventWords, NewEvent};
-pub(super) use self::check::{Sender, event as checked_event, instant, payload as checked_payload};
+pub(super) use self::check::{
+    Sender, event as checked_event, event_type, instant, payload as checked_payload,
+};
 use super::App;
 use crate::domain::access::{Actor, Role};
 use crate::domain::audit::{Caller, Change};

@@ -66,7 +66,10 @@ pub use audience::{CreateAudience, MEMBERS_MAX, UpdateAudience};
 pub use auth::SignedIn;
 pub use backend::{BACKENDS_MAX, RegisterBackend, Registration};
 pub use bootstrap::{Bootstrap, has_secret_key};
-pub use catalog::{Catalog, CatalogAction, CatalogSource, catalog};
+pub use catalog::{
+    Catalog, CatalogAction, CatalogSource, catalog, known_action_type, known_event_type,
+    known_source_type,
+};
 pub use event::{EVENTS_MAX, EventWords, NewEvent, ReceivedEvents, RefusedEvents};
 pub use health::SKEW_MAX;
 pub use heartbeat::HeartbeatOf;

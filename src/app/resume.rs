@@ -7,7 +7,7 @@ use super::App;
 use super::event::{checked_payload, instant};
 use super::scheduled_action::CANCELLED;
 use crate::actions::ResumeWorkflow;
-use crate::domain::access::Actor;
+use crate::domain::access::{Actor, Scope};
 use crate::domain::application::Application;
 use crate::domain::audit::{Caller, Change};
 use crate::domain::delivery::ActionStatus;
@@ -18,7 +18,7 @@ use crate::domain::rule::misfit::text;
 use crate::domain::scheduled_action::{ActionConfig, Cause, Concern, ScheduledAction};
 use crate::domain::workflow::{NODE_PATH_MAX, Workflow};
 use crate::error::{Error, Result};
-use crate::store::{Hold, application, line, scheduled_action, workflow};
+use crate::store::{Hold, Tx, application, line, scheduled_action, workflow};
 
 const ACTION_TYPE: &str = "resume_workflow";
 /// The source type of what a workflow service queued.
@@ -56,7 +56,8 @@ impl App {
     ///
     /// # Errors
     /// `NOT_FOUND` for a workflow or a LINE OA that the caller may not see; `FORBIDDEN`; `INVALID`
-    /// on a field.
+    /// on a field; `CONFLICT` on `dedupeKey` when it was given to a resume of another workflow, at
+    /// another node or for another user.
     pub async fn schedule_resume(
         &self,
         caller: &Caller,
@@ -80,7 +81,9 @@ impl App {
         if queued.is_empty() {
             let first = scheduled_action::by_dedupe(&*tx, &dedupe.unwrap_or_default()).await?;
             // Gone in this moment, its retention being over.
-            return first.map(|first| (first, false)).ok_or(Error::Busy);
+            let first = first.ok_or(Error::Busy)?;
+            asks_for_the_same(&first, &action)?;
+            return Ok((first, false));
         }
         let states = (None, Some(shown(&action)));
         let created = change("scheduled_action.create", &application, action.id, states);
@@ -102,16 +105,18 @@ impl App {
     }
 
     /// Takes back work that is for the backends of an application, with its copies for several
-    /// backends. An attempt under way is not stopped, but what comes of it changes nothing. Allowed
-    /// to the application's machine users and to maintainers.
+    /// backends. An attempt under way is not stopped, but what comes of it changes nothing. Answers it
+    /// and how many pieces were taken back: none when a person or a machine user had done so before,
+    /// as whoever lost that answer asks again. Allowed to the application's machine users and to
+    /// maintainers.
     ///
     /// # Errors
-    /// `NOT_FOUND`; `FORBIDDEN`; `CONFLICT` on `id` when all of it has ended.
+    /// `NOT_FOUND`; `FORBIDDEN`; `CONFLICT` on `id` when all of it has ended, and none of it so.
     pub async fn cancel_application_action(
         &self,
         caller: &Caller,
         id: ScheduledActionId,
-    ) -> Result<ScheduledAction> {
+    ) -> Result<(ScheduledAction, u32)> {
         let now = self.now();
         let scope = caller.actor.scope();
         let tx = self.store.begin().await?;
@@ -123,11 +128,12 @@ impl App {
         let application = application::find(&*tx, scope, application_id).await?;
         self.may_keep_backends(&*tx, &caller.actor, &application).await?;
         let cancelled = scheduled_action::cancel_with_copies(&*tx, id, CANCELLED, now).await?;
-        if cancelled == 0 {
-            let reason = format!("it has ended already: it is {}", before.status.as_str());
-            return Err(Error::conflict("id", reason));
-        }
+        // As it is now: it may have ended since it was found.
         let after = scheduled_action::find(&*tx, scope, id).await?;
+        if cancelled == 0 {
+            taken_back_before(&tx, &after).await?;
+            return Ok((after, 0));
+        }
         let states = (Some(shown(&before)), Some(shown(&after)));
         let mut taken = change("scheduled_action.cancel", &application, id, states);
         if let Some(after) = &mut taken.after {
@@ -136,7 +142,7 @@ impl App {
         tx.commit(caller, now, &[taken]).await?;
         let outcome = ActionStatus::Cancelled.as_str();
         self.metrics.actions_ended(&after.action_type, outcome, cancelled.into());
-        Ok(after)
+        Ok((after, cancelled))
     }
 
     fn resume(
@@ -192,6 +198,38 @@ fn of_application(action: ScheduledAction) -> Result<ScheduledAction> {
         Some(_) => Ok(action),
         None => Err(Error::NotFound { what: ScheduledActionId::WHAT }),
     }
+}
+
+/// Whether work of which nothing is left to be taken back, or a copy of it, was taken back by request.
+async fn taken_back_before(tx: &Tx, action: &ScheduledAction) -> Result<()> {
+    let copies = scheduled_action::copies(&**tx, Scope::Everything, &[action.id]).await?;
+    let by_request = |action: &ScheduledAction| {
+        action.status == ActionStatus::Cancelled && action.last_error.as_deref() == Some(CANCELLED)
+    };
+    if by_request(action) || copies.iter().any(by_request) {
+        return Ok(());
+    }
+    let reason = format!("it has ended already: it is {}", action.status.as_str());
+    Err(Error::conflict("id", reason))
+}
+
+/// Whether two requests with one key ask for the same, as far as that can be told: a `delay` has
+/// another end each time, and a payload may come back from the database in another spelling.
+fn asks_for_the_same(first: &ScheduledAction, second: &ScheduledAction) -> Result<()> {
+    let parts = [
+        ("workflowId", first.cause.workflow_id == second.cause.workflow_id),
+        ("nodePath", first.cause.workflow_node_path == second.cause.workflow_node_path),
+        ("userId", first.concern.user_id == second.concern.user_id),
+    ];
+    let others: Vec<_> = parts.iter().filter(|(_, same)| !same).map(|(part, _)| *part).collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let reason = format!(
+        "dedupeKey was given to work with another {} before; give each piece of work a key of its own",
+        others.join(" and another ")
+    );
+    Err(Error::conflict("dedupeKey", reason))
 }
 
 /// A key is the application's own: no other one meets it.

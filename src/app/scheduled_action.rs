@@ -96,7 +96,7 @@ impl App {
     }
 
     /// Makes work that ended as failed, expired or cancelled due again, with a fresh budget:
-    /// `retry.max_age`, without an application at most [`CALL_BUDGET`], and of a message that an earlier
+    /// `dispatch.retry.max_age`, without an application at most [`CALL_BUDGET`], and of a message that an earlier
     /// attempt may have sent no longer than [`CALL_BUDGET`] after that. Its id stays the same, and with it
     /// what the other side knows it by.
     ///

@@ -5,6 +5,9 @@ use chrono::{DateTime, Utc};
 use super::id::{ApplicationId, BackendId, OccurrenceId, ScheduledActionId, TriggerId};
 use super::trigger::Payload;
 
+/// The noun, as it reads in "… not found".
+pub const WHAT: &str = "delivery";
+
 /// The action type of a delivery.
 pub const CALL_BACKEND: &str = "call_backend";
 

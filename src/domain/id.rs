@@ -7,10 +7,13 @@ use std::str::FromStr;
 
 use uuid::Uuid;
 
+/// What would be right where an id is expected and something else stands.
+pub const MUST_BE_AN_ID: &str = "must be an id such as 0198c0de-0000-7000-8000-000000000001";
+
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident = $what:literal;)+) => {$(
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
         #[serde(transparent)]
         pub struct $name(pub Uuid);
 
@@ -28,6 +31,13 @@ macro_rules! ids {
             /// the answer is that of a missing one.
             pub fn parse(text: &str) -> crate::error::Result<Self> {
                 text.parse().map_err(|_| crate::error::Error::NotFound { what: $what })
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let text = <std::borrow::Cow<'_, str>>::deserialize(from)?;
+                text.parse().map_err(|_| serde::de::Error::custom(MUST_BE_AN_ID))
             }
         }
 

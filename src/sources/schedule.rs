@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Source;
-use crate::domain::cron::{Schedule, Zone};
+use crate::domain::cron::{CronError, Schedule, Zone};
 use crate::domain::id::AudienceId;
 use crate::domain::rule::facts::instant;
 use crate::domain::rule::misfit::Misfit;
@@ -54,7 +54,7 @@ pub fn due_payload(at: DateTime<Utc>, audience_id: AudienceId) -> Value {
 impl Scheduled {
     fn read(&self) -> Result<Timetable, Misfit> {
         let misfit =
-            |error: crate::domain::cron::CronError| Misfit::new(error.field, error.message);
+            |error: CronError| Misfit::new(error.field, error.message).with_code(error.code);
         Ok(Timetable {
             schedule: Schedule::parse(&self.cron_expression).map_err(misfit)?,
             zone: self.time_zone.as_deref().map(Zone::parse).transpose().map_err(misfit)?,

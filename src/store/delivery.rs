@@ -15,7 +15,7 @@ use super::paging::{By, page};
 use super::scope;
 use super::wanted::Wanted;
 use crate::domain::access::Scope;
-use crate::domain::delivery::{ActionStatus, Attempt, Delivery};
+use crate::domain::delivery::{ActionStatus, Attempt, Delivery, WHAT};
 use crate::domain::id::{ApplicationId, BackendId, OccurrenceId, ScheduledActionId, TriggerId};
 use crate::domain::page::{Direction, Page, PageRequest};
 use crate::error::{Error, Result};
@@ -111,7 +111,7 @@ pub async fn find(
         .filter(scope::application(scope, Column::ApplicationId))
         .one(db)
         .await?;
-    row.map(Into::into).ok_or(Error::NotFound { what: ScheduledActionId::WHAT })
+    row.map(Into::into).ok_or(Error::NotFound { what: WHAT })
 }
 
 /// The deliveries of these ids in `scope`, in no order.

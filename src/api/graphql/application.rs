@@ -4,7 +4,7 @@ use async_graphql::{Context, ID, InputObject, Object};
 
 use super::backend::{Backend, BackendFilter, read_backends};
 use super::connection::Connection;
-use super::context::{Paging, app, caller, loaders, page, scope};
+use super::context::{Paging, app, caller, loaders, page, scope, wanted};
 use super::error::{Fault, nullable};
 use super::machine_user::{MachineUser, read_machine_users};
 use super::project::Project;
@@ -198,7 +198,7 @@ impl ApplicationQuery {
         #[graphql(desc = "How many from the end, 1 to 200.")] last: Option<i32>,
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<Application>> {
-        let project = project_id.map(|id| ProjectId::parse(&id)).transpose()?;
+        let project = wanted("projectId", project_id)?;
         read_applications(ctx, project, (first, after, last, before)).await
     }
 }

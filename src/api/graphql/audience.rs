@@ -3,7 +3,7 @@
 use async_graphql::{Context, Enum, ID, InputObject, Object, SimpleObject};
 
 use super::connection::{Connection, OrderDirection};
-use super::context::{Paging, app, caller, loaders, page, scope};
+use super::context::{Paging, app, caller, loaders, named, page, scope};
 use super::error::{Fault, nullable};
 use super::line_oa::LineOa;
 use super::line_user::LineUser;
@@ -229,7 +229,7 @@ impl AudienceQuery {
         #[graphql(desc = "How many from the end, 1 to 200.")] last: Option<i32>,
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<Audience>> {
-        let line_oa = LineOaId::parse(&line_oa_id)?;
+        let line_oa = named("lineOaId", &line_oa_id)?;
         read_audiences(ctx, line_oa, filter, order, (first, after, last, before)).await
     }
 }

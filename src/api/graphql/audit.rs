@@ -1,14 +1,12 @@
 //! The audit log.
 
 use async_graphql::{Context, Enum, ID, InputObject, Json, Object};
-use uuid::Uuid;
 
 use super::connection::Connection;
-use super::context::{app, page, scope};
+use super::context::{app, page, scope, wanted};
 use super::time::DateTime;
 use crate::app::AuditFilter as Filter;
 use crate::domain::audit as domain;
-use crate::domain::id::{ApplicationId, ProjectId};
 use crate::domain::input;
 use crate::error::{Error, Result};
 
@@ -125,23 +123,16 @@ impl TryFrom<AuditLogFilter> for Filter {
 
     fn try_from(filter: AuditLogFilter) -> Result<Self> {
         Ok(Self {
-            project_id: filter.project_id.map(|id| ProjectId::parse(&id)).transpose()?,
-            application_id: filter
-                .application_id
-                .map(|id| ApplicationId::parse(&id))
-                .transpose()?,
+            project_id: wanted("projectId", filter.project_id)?,
+            application_id: wanted("applicationId", filter.application_id)?,
             entity_type: input::search("entityType", filter.entity_type)?,
-            entity_id: filter.entity_id.map(|id| uuid("entity", &id)).transpose()?,
-            actor_id: filter.actor_id.map(|id| uuid("actor", &id)).transpose()?,
+            entity_id: wanted("entityId", filter.entity_id)?,
+            actor_id: wanted("actorId", filter.actor_id)?,
             action: input::search("action", filter.action)?,
             since: filter.since.map(Into::into),
             until: filter.until.map(Into::into),
         })
     }
-}
-
-fn uuid(what: &'static str, id: &str) -> Result<Uuid> {
-    id.parse().map_err(|_| Error::NotFound { what })
 }
 
 /// Queries of the audit log.

@@ -4,7 +4,7 @@ use async_graphql::{Context, ID, InputObject, Object};
 
 use super::application::Application;
 use super::connection::Connection;
-use super::context::{Paging, app, caller, loaders, narrow, nothing, page, scope};
+use super::context::{Paging, app, caller, loaders, narrow, nothing, page, scope, wanted};
 use super::delivery::{Delivery, DeliveryFilter, DeliveryOrder, read_deliveries};
 use super::error::{Fault, nullable};
 use super::time::DateTime;
@@ -158,7 +158,7 @@ impl BackendQuery {
         #[graphql(desc = "How many from the end, 1 to 200.")] last: Option<i32>,
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<Backend>> {
-        let application = application_id.map(|id| ApplicationId::parse(&id)).transpose()?;
+        let application = wanted("applicationId", application_id)?;
         read_backends(ctx, application, filter, (first, after, last, before)).await
     }
 }

@@ -1,5 +1,6 @@
 //! What a resolver finds beside its arguments: the use cases, who asks, the loaders.
 
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +13,9 @@ use super::loaders::RequestLoaders;
 use crate::app::App;
 use crate::domain::access::Scope;
 use crate::domain::audit::Caller;
+use crate::domain::id::MUST_BE_AN_ID;
 use crate::domain::page::{Page, PageRequest};
+use crate::domain::rule::misfit::cut;
 use crate::error::{Error, Result};
 
 /// The use cases. The schema always carries them.
@@ -94,6 +97,23 @@ fn take(ctx: &Context<'_>, rows: u64) -> Result<()> {
     }
 }
 
+/// An id that a list is asked by, at `field`. Whether there is such a thing, the list says: without
+/// it, it is empty.
+///
+/// # Errors
+/// `INVALID` on `field` for what is no id.
+pub(super) fn named<T: FromStr>(field: &'static str, id: &str) -> Result<T> {
+    id.parse().map_err(|_| {
+        let reason = format!("{field} {MUST_BE_AN_ID}; `{}` is not", cut(id, 50));
+        Error::invalid(field, reason)
+    })
+}
+
+/// [`named`], where a list may be asked by an id or not.
+pub(super) fn wanted<T: FromStr>(field: &'static str, id: Option<ID>) -> Result<Option<T>> {
+    id.map(|id| named(field, &id)).transpose()
+}
+
 /// Narrows the filter of a list below something to what hangs on that: `own`. `false` when the caller
 /// asks for what hangs on another: all conditions that are given must hold, so that is [`nothing`].
 /// What is no id stays, for whoever reads the filter to refuse.
@@ -109,13 +129,27 @@ pub(super) fn narrow(asked: &mut Option<ID>, own: impl Into<Uuid>) -> bool {
     }
 }
 
+/// [`narrow`] to what an argument beside the filter names, which may be left out.
+///
+/// # Errors
+/// `INVALID` on `field` when the argument is no id.
+pub(super) fn narrow_to(
+    asked: &mut Option<ID>,
+    field: &'static str,
+    argument: Option<ID>,
+) -> Result<bool> {
+    let own: Option<Uuid> = wanted(field, argument)?;
+    Ok(own.is_none_or(|own| narrow(asked, own)))
+}
+
 /// [`narrow`] to what concerns a LINE user.
 pub(super) fn narrow_user(asked: &mut Option<String>, own: &str) -> bool {
     asked.get_or_insert_with(|| own.to_owned()) == own
 }
 
-/// A page of a list that can't have anything.
+/// A page of a list that can't have anything. `UNAUTHENTICATED` like any other.
 pub(super) fn nothing<T>(ctx: &Context<'_>, paging: Paging) -> Result<Connection<T>> {
+    caller(ctx)?;
     let empty = Page::<T>::empty(&page(ctx, paging)?);
     Ok(Connection::new(empty, |row| row))
 }

@@ -5,7 +5,9 @@ use async_graphql::{Context, Enum, ID, InputObject, Object, SimpleObject};
 use super::application::Application;
 use super::backend::Backend;
 use super::connection::{Connection, OrderDirection};
-use super::context::{Paging, app, caller, counted, distinct, loaders, page, scope};
+use super::context::{
+    Paging, app, caller, counted, distinct, loaders, narrow_to, nothing, page, scope, wanted,
+};
 use super::error::{Fault, nullable};
 use super::loaders::AttemptsOf;
 use super::occurrence::{CallbackPayload, Occurrence};
@@ -13,9 +15,9 @@ use super::time::DateTime;
 use super::trigger::Trigger;
 use crate::app::{DeliveryFilter as Filter, Retryable};
 use crate::domain::delivery as domain;
-use crate::domain::id::{ApplicationId, BackendId, OccurrenceId, ScheduledActionId, TriggerId};
+use crate::domain::id::{ApplicationId, ScheduledActionId};
 use crate::domain::page::Direction;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A delivery.
 pub struct Delivery(pub domain::Delivery);
@@ -173,7 +175,8 @@ pub enum DeliveryStatus {
     Completed,
     /// Given up: its budget ended.
     Failed,
-    /// Its time had passed before it was tried.
+    /// No delivery is: one whose time has passed is `FAILED`, whether it was tried or not. Other work
+    /// can expire, see `ScheduledActionStatus`.
     Expired,
     /// Taken back before it was delivered.
     Cancelled,
@@ -191,7 +194,7 @@ pub struct DeliveryFilter {
     /// Only those to this backend, which may have been deleted.
     pub(super) backend_id: Option<ID>,
     /// Only those in one of these states; an empty list is as good as none.
-    pub(super) status: Option<Vec<DeliveryStatus>>,
+    pub(super) statuses: Option<Vec<DeliveryStatus>>,
     /// Only those made at this time or later.
     pub(super) since: Option<DateTime>,
     /// Only those made before this time.
@@ -224,17 +227,22 @@ pub(super) async fn read_deliveries(
 ) -> Result<Connection<Delivery>> {
     let scope = scope(ctx)?;
     let filter = Filter {
-        application_id: filter.application_id.map(|id| ApplicationId::parse(&id)).transpose()?,
-        occurrence_id: filter.occurrence_id.map(|id| OccurrenceId::parse(&id)).transpose()?,
-        trigger_id: filter.trigger_id.map(|id| TriggerId::parse(&id)).transpose()?,
-        backend_id: filter.backend_id.map(|id| BackendId::parse(&id)).transpose()?,
-        statuses: distinct(filter.status),
+        application_id: wanted("applicationId", filter.application_id)?,
+        occurrence_id: wanted("occurrenceId", filter.occurrence_id)?,
+        trigger_id: wanted("triggerId", filter.trigger_id)?,
+        backend_id: wanted("backendId", filter.backend_id)?,
+        statuses: distinct(filter.statuses),
         since: filter.since.map(Into::into),
         until: filter.until.map(Into::into),
     };
     let direction = order.map_or(Direction::Descending, |order| order.direction.into());
     let page = app(ctx).deliveries(scope, &filter, direction, &page(ctx, paging)?).await?;
     Ok(Connection::new(page, Delivery))
+}
+
+/// A delivery's id. Whatever is none names no delivery.
+fn delivery_id(id: &str) -> Result<ScheduledActionId> {
+    id.parse().map_err(|_| Error::NotFound { what: domain::WHAT })
 }
 
 /// Queries of deliveries.
@@ -249,7 +257,7 @@ impl DeliveryQuery {
         ctx: &Context<'_>,
         #[graphql(desc = "Its id.")] id: ID,
     ) -> Option<Result<Delivery, Fault>> {
-        let found = async { app(ctx).delivery(scope(ctx)?, ScheduledActionId::parse(&id)?).await };
+        let found = async { app(ctx).delivery(scope(ctx)?, delivery_id(&id)?).await };
         nullable(async { Ok(Delivery(found.await?)) }).await
     }
 
@@ -257,11 +265,10 @@ impl DeliveryQuery {
     async fn deliveries(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "Only those of this application; as in the filter.")]
+        #[graphql(desc = "Only those of this application; as in the filter, beside it.")]
         application_id: Option<ID>,
-        #[graphql(desc = "Only those of this occurrence; as in the filter.")] occurrence_id: Option<
-            ID,
-        >,
+        #[graphql(desc = "Only those of this occurrence; as in the filter, beside it.")]
+        occurrence_id: Option<ID>,
         #[graphql(desc = "Only these.")] filter: Option<DeliveryFilter>,
         #[graphql(desc = "Their order.")] order: Option<DeliveryOrder>,
         #[graphql(desc = "How many from the start, 1 to 200; 50 unless given.")] first: Option<i32>,
@@ -270,9 +277,13 @@ impl DeliveryQuery {
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<Delivery>> {
         let mut filter = filter.unwrap_or_default();
-        filter.application_id = application_id.or(filter.application_id);
-        filter.occurrence_id = occurrence_id.or(filter.occurrence_id);
-        read_deliveries(ctx, filter, order, (first, after, last, before)).await
+        let paging = (first, after, last, before);
+        let both = narrow_to(&mut filter.application_id, "applicationId", application_id)?
+            && narrow_to(&mut filter.occurrence_id, "occurrenceId", occurrence_id)?;
+        if !both {
+            return nothing(ctx, paging);
+        }
+        read_deliveries(ctx, filter, order, paging).await
     }
 }
 
@@ -283,7 +294,7 @@ pub struct RetryDeliveriesInput {
     application_id: ID,
     /// Those in one of these states, of which only `FAILED` and `CANCELLED` are taken. Unless given
     /// only `FAILED`: cancelled ones were given up on purpose.
-    status: Option<Vec<DeliveryStatus>>,
+    statuses: Option<Vec<DeliveryStatus>>,
     /// Only those of this trigger.
     trigger_id: Option<ID>,
     /// Only those to this backend.
@@ -298,14 +309,14 @@ pub struct RetryDeliveriesInput {
 
 impl RetryDeliveriesInput {
     fn read(self) -> Result<(Retryable, Option<i32>)> {
-        let mut statuses = distinct(self.status);
+        let mut statuses = distinct(self.statuses);
         if statuses.is_empty() {
             statuses.push(domain::ActionStatus::Failed);
         }
         let wanted = Retryable {
             application_id: ApplicationId::parse(&self.application_id)?,
-            trigger_id: self.trigger_id.map(|id| TriggerId::parse(&id)).transpose()?,
-            backend_id: self.backend_id.map(|id| BackendId::parse(&id)).transpose()?,
+            trigger_id: wanted("triggerId", self.trigger_id)?,
+            backend_id: wanted("backendId", self.backend_id)?,
             statuses,
             since: self.since.map(Into::into),
             until: self.until.map(Into::into),
@@ -340,8 +351,7 @@ impl DeliveryMutation {
         #[graphql(desc = "Its id.")] id: ID,
     ) -> Result<Delivery> {
         let caller = caller(ctx)?;
-        let id = ScheduledActionId::parse(&id)?;
-        Ok(Delivery(app(ctx).retry_delivery(caller, id).await?))
+        Ok(Delivery(app(ctx).retry_delivery(caller, delivery_id(&id)?).await?))
     }
 
     /// Makes deliveries of an application that ended as failed or cancelled due again, each with a

@@ -31,6 +31,8 @@ pub const VALIDATION_FAILED: &str = "GRAPHQL_VALIDATION_FAILED";
 /// A variable or an argument has a value that its type does not take.
 pub const BAD_USER_INPUT: &str = "BAD_USER_INPUT";
 const INTERNAL: &str = "INTERNAL";
+/// After how many seconds the same request may succeed.
+const RETRY_AFTER: &str = "retryAfterSeconds";
 
 /// Marks an error as being about the request, which the client may read: its code, and the field
 /// that it is about, if about one. Put into `source`.
@@ -83,7 +85,7 @@ pub fn publish(response: &mut Response, request_id: &str, document: &str) -> Out
 
 /// Whose an error is.
 enum Known {
-    Ours { code: &'static str, field: Option<String>, message: String },
+    Ours { code: &'static str, field: Option<String>, message: String, retry_after: Option<u32> },
     Request { code: &'static str, field: Option<String> },
     Value(Misfit),
     Internal,
@@ -101,6 +103,7 @@ impl Known {
                 code: ours.code(),
                 field: ours.field().map(str::to_owned),
                 message: ours.to_string(),
+                retry_after: ours.retry_after_seconds(),
             },
             None if error.source.is_some() => Self::Internal,
             // Whatever fails in a field has the field's path.
@@ -120,11 +123,14 @@ impl Known {
     fn write(self, error: &mut ServerError, request_id: &str) {
         let mut extensions = ErrorExtensionValues::default();
         match self {
-            Self::Ours { code, field, message } => {
+            Self::Ours { code, field, message, retry_after } => {
                 error.message = message;
                 extensions.set("code", code);
                 if let Some(field) = field {
                     extensions.set("field", field);
+                }
+                if let Some(seconds) = retry_after {
+                    extensions.set(RETRY_AFTER, seconds);
                 }
             }
             Self::Request { code, field } => {
@@ -164,6 +170,9 @@ pub fn refusal(error: &Error, request_id: &str) -> Response {
     extensions.set("code", error.code());
     if let Some(field) = error.field() {
         extensions.set("field", field);
+    }
+    if let Some(seconds) = error.retry_after_seconds() {
+        extensions.set(RETRY_AFTER, seconds);
     }
     if matches!(error, Error::Internal(_)) {
         tracing::error!(request_id, error = ?error, "a request failed");

@@ -4,7 +4,7 @@ use async_graphql::{Context, Enum, ID, InputObject, Json, Object};
 use serde_json::Value;
 
 use super::connection::{Connection, OrderDirection};
-use super::context::{Paging, app, distinct, narrow, nothing, page, scope};
+use super::context::{Paging, app, distinct, named, narrow, nothing, page, scope};
 use super::error::{Fault, nullable};
 use super::line_oa::LineOa;
 use super::line_user::LineUser;
@@ -14,7 +14,7 @@ use super::scheduled_action::{
 };
 use super::time::DateTime;
 use super::trigger_log::{TriggerLog, TriggerLogFilter, TriggerLogOrder, read_trigger_logs};
-use crate::app::EventFilter as Filter;
+use crate::app::{EventFilter as Filter, known_event_type};
 use crate::domain::event as domain;
 use crate::domain::id::{EventId, LineOaId};
 use crate::domain::input;
@@ -219,7 +219,7 @@ pub(super) async fn read_events(
     let filter = Filter {
         line_oa_id: Some(line_oa),
         user_id: input::search("userId", filter.user_id)?,
-        event_type: input::search("type", filter.event_type)?,
+        event_type: filter.event_type.map(known_event_type).transpose()?,
         event_id: event_id.map(|id| domain::search_id("eventId", &id)).transpose()?,
         statuses: distinct(filter.statuses),
         since: filter.since.map(Into::into),
@@ -260,7 +260,7 @@ impl EventQuery {
         #[graphql(desc = "How many from the end, 1 to 200.")] last: Option<i32>,
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<Event>> {
-        let line_oa = LineOaId::parse(&line_oa_id)?;
+        let line_oa = named("lineOaId", &line_oa_id)?;
         let filter = filter.unwrap_or_default();
         read_events(ctx, line_oa, filter, order, (first, after, last, before)).await
     }

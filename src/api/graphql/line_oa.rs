@@ -5,7 +5,7 @@ use secrecy::SecretString;
 
 use super::audience::{Audience, AudienceFilter, AudienceOrder, read_audiences};
 use super::connection::Connection;
-use super::context::{Paging, app, caller, loaders, page, scope};
+use super::context::{Paging, app, caller, loaders, page, scope, wanted};
 use super::error::{Fault, nullable};
 use super::line_user::{LineUser, LineUserFilter, read_line_users};
 use super::project::Project;
@@ -187,7 +187,7 @@ impl LineOaQuery {
         #[graphql(desc = "How many from the end, 1 to 200.")] last: Option<i32>,
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<LineOa>> {
-        let project = project_id.map(|id| ProjectId::parse(&id)).transpose()?;
+        let project = wanted("projectId", project_id)?;
         read_line_oas(ctx, project, (first, after, last, before)).await
     }
 }

@@ -5,7 +5,9 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::connection::Connection;
-use super::context::{Paging, app, caller, loaders, narrow, narrow_user, nothing, page, scope};
+use super::context::{
+    Paging, app, caller, loaders, named, narrow, narrow_user, nothing, page, scope, wanted,
+};
 use super::error::{Fault, nullable};
 use super::event::{Event, EventFilter, EventOrder, read_events};
 use super::line_oa::LineOa;
@@ -15,7 +17,7 @@ use super::scheduled_action::{
 use super::time::DateTime;
 use super::trigger_log::{TriggerLog, TriggerLogFilter, TriggerLogOrder, read_trigger_logs};
 use crate::app::LineUserFilter as Filter;
-use crate::domain::id::{AudienceId, LineOaId};
+use crate::domain::id::LineOaId;
 use crate::domain::input;
 use crate::domain::line as domain;
 use crate::error::Result;
@@ -175,7 +177,7 @@ pub(super) async fn read_line_users(
     let given = filter.unwrap_or_default();
     let filter = Filter {
         follow_state: given.follow_state.map(Into::into),
-        audience_id: given.audience_id.map(|id| AudienceId::parse(&id)).transpose()?,
+        audience_id: wanted("audienceId", given.audience_id)?,
         user_id_contains: input::search("userIdContains", given.user_id_contains)?,
     };
     let (scope, request) = (scope(ctx)?, page(ctx, paging)?);
@@ -217,7 +219,7 @@ impl LineUserQuery {
         #[graphql(desc = "How many from the end, 1 to 200.")] last: Option<i32>,
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<LineUser>> {
-        let line_oa = LineOaId::parse(&line_oa_id)?;
+        let line_oa = named("lineOaId", &line_oa_id)?;
         read_line_users(ctx, line_oa, filter, (first, after, last, before)).await
     }
 }

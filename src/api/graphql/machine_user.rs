@@ -5,7 +5,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::application::Application;
 use super::connection::Connection;
-use super::context::{Paging, app, caller, page, scope};
+use super::context::{Paging, app, caller, named, page, scope};
 use super::error::{Fault, nullable};
 use super::time::DateTime;
 use crate::app::{CreateMachineUser, UpdateMachineUser};
@@ -142,7 +142,7 @@ impl MachineUserQuery {
         #[graphql(desc = "How many from the end, 1 to 200.")] last: Option<i32>,
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<MachineUser>> {
-        let application = ApplicationId::parse(&application_id)?;
+        let application = named("applicationId", &application_id)?;
         read_machine_users(ctx, application, (first, after, last, before)).await
     }
 }

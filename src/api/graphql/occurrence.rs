@@ -4,14 +4,16 @@ use async_graphql::{Context, Enum, ID, InputObject, Object, SimpleObject};
 
 use super::application::Application;
 use super::connection::{Connection, OrderDirection};
-use super::context::{Paging, app, counted, distinct, loaders, page, scope};
+use super::context::{
+    Paging, app, counted, distinct, loaders, narrow_to, nothing, page, scope, wanted,
+};
 use super::delivery::Delivery;
 use super::error::{Fault, nullable};
 use super::loaders::{DeliveriesOf, LatestOf};
 use super::time::DateTime;
 use super::trigger::Trigger;
 use crate::app::OccurrenceFilter as Filter;
-use crate::domain::id::{ApplicationId, OccurrenceId, TriggerId};
+use crate::domain::id::{OccurrenceId, TriggerId};
 use crate::domain::page::Direction;
 use crate::domain::trigger as domain;
 use crate::error::Result;
@@ -185,7 +187,7 @@ pub struct OccurrenceFilter {
     /// Only those of this trigger, which may have been deleted.
     pub(super) trigger_id: Option<ID>,
     /// Only those in one of these states; an empty list is as good as none.
-    pub(super) status: Option<Vec<OccurrenceStatus>>,
+    pub(super) statuses: Option<Vec<OccurrenceStatus>>,
     /// Only those due at this time or later.
     pub(super) since: Option<DateTime>,
     /// Only those due before this time.
@@ -218,9 +220,9 @@ pub(super) async fn read_occurrences(
 ) -> Result<Connection<Occurrence>> {
     let scope = scope(ctx)?;
     let filter = Filter {
-        application_id: filter.application_id.map(|id| ApplicationId::parse(&id)).transpose()?,
-        trigger_id: filter.trigger_id.map(|id| TriggerId::parse(&id)).transpose()?,
-        statuses: distinct(filter.status),
+        application_id: wanted("applicationId", filter.application_id)?,
+        trigger_id: wanted("triggerId", filter.trigger_id)?,
+        statuses: distinct(filter.statuses),
         since: filter.since.map(Into::into),
         until: filter.until.map(Into::into),
     };
@@ -249,9 +251,10 @@ impl OccurrenceQuery {
     async fn occurrences(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "Only those of this application; as in the filter.")]
+        #[graphql(desc = "Only those of this application; as in the filter, beside it.")]
         application_id: Option<ID>,
-        #[graphql(desc = "Only those of this trigger; as in the filter.")] trigger_id: Option<ID>,
+        #[graphql(desc = "Only those of this trigger; as in the filter, beside it.")]
+        trigger_id: Option<ID>,
         #[graphql(desc = "Only these.")] filter: Option<OccurrenceFilter>,
         #[graphql(desc = "Their order.")] order: Option<OccurrenceOrder>,
         #[graphql(desc = "How many from the start, 1 to 200; 50 unless given.")] first: Option<i32>,
@@ -260,9 +263,13 @@ impl OccurrenceQuery {
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<Occurrence>> {
         let mut filter = filter.unwrap_or_default();
-        filter.application_id = application_id.or(filter.application_id);
-        filter.trigger_id = trigger_id.or(filter.trigger_id);
-        read_occurrences(ctx, filter, order, (first, after, last, before)).await
+        let paging = (first, after, last, before);
+        let both = narrow_to(&mut filter.application_id, "applicationId", application_id)?
+            && narrow_to(&mut filter.trigger_id, "triggerId", trigger_id)?;
+        if !both {
+            return nothing(ctx, paging);
+        }
+        read_occurrences(ctx, filter, order, paging).await
     }
 }
 

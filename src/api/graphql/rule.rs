@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::audience::Audience;
 use super::connection::{Connection, OrderDirection};
-use super::context::{Paging, app, caller, narrow, nothing, page, scope};
+use super::context::{Paging, app, caller, narrow, nothing, page, scope, wanted};
 use super::error::{Fault, nullable};
 use super::line_oa::LineOa;
 use super::rule_input::{CreateTriggerRuleInput, UpdateTriggerRuleInput};
@@ -19,7 +19,9 @@ use super::scheduled_trigger_execution::{
 use super::time::DateTime;
 use super::trigger_log::{TriggerLog, TriggerLogFilter, TriggerLogOrder, read_trigger_logs};
 use super::workflow::Workflow;
-use crate::app::{TriggerRuleFilter as Filter, TriggerRuleSort, timetable};
+use crate::app::{
+    TriggerRuleFilter as Filter, TriggerRuleSort, known_action_type, known_source_type, timetable,
+};
 use crate::domain::id::{LineOaId, TriggerRuleId, WorkflowId};
 use crate::domain::input;
 use crate::domain::rule as domain;
@@ -218,9 +220,9 @@ pub enum TriggerRuleFrequency {
 pub struct TriggerRuleFilter {
     /// Only enabled ones, or only disabled ones.
     enabled: Option<bool>,
-    /// Only those that wait for this.
+    /// Only those that wait for this, one of `catalog`'s source types.
     source_type: Option<String>,
-    /// Only those that do this.
+    /// Only those that do this, one of `catalog`'s action types.
     action_type: Option<String>,
     /// Only those that are part of this workflow.
     workflow_id: Option<ID>,
@@ -274,7 +276,7 @@ pub(super) async fn read_rules(
     paging: Paging,
 ) -> Result<Connection<TriggerRule>> {
     let given = filter.unwrap_or_default();
-    let workflow = given.workflow_id.map(|id| WorkflowId::parse(&id)).transpose()?;
+    let workflow = wanted("workflowId", given.workflow_id)?;
     let request = page(ctx, paging)?;
     let scope = scope(ctx)?;
     if of.workflow.is_some() && workflow.is_some() && of.workflow != workflow {
@@ -283,8 +285,8 @@ pub(super) async fn read_rules(
     let filter = Filter {
         line_oa_id: of.line_oa,
         enabled: given.enabled,
-        source_type: input::search("sourceType", given.source_type)?,
-        action_type: input::search("actionType", given.action_type)?,
+        source_type: given.source_type.map(known_source_type).transpose()?,
+        action_type: given.action_type.map(known_action_type).transpose()?,
         workflow_id: of.workflow.or(workflow),
         name_contains: input::search("nameContains", given.name_contains)?,
     };
@@ -324,7 +326,7 @@ impl TriggerRuleQuery {
         #[graphql(desc = "How many from the end, 1 to 200.")] last: Option<i32>,
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<TriggerRule>> {
-        let line_oa = line_oa_id.map(|id| LineOaId::parse(&id)).transpose()?;
+        let line_oa = wanted("lineOaId", line_oa_id)?;
         let of = RulesOf { line_oa, workflow: None };
         read_rules(ctx, of, filter, order, (first, after, last, before)).await
     }

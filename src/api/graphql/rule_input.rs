@@ -81,8 +81,8 @@ pub struct UpdateTriggerRuleInput {
     action_type: Option<String>,
     /// A whole new configuration of the action. What is queued already stays as it was queued.
     action_config: Option<Json<Value>>,
-    /// On or off. Off cancels what is queued and ends the cycles that are being walked; on starts
-    /// now.
+    /// On or off. Off cancels what is queued and ends the cycles that are being walked, also when it
+    /// was off already; on starts now.
     enabled: Option<bool>,
     /// How often it may fire for one user.
     frequency: Option<TriggerRuleFrequency>,

@@ -4,7 +4,7 @@ use async_graphql::{Context, Enum, ID, InputObject, Object};
 
 use super::audience::Audience;
 use super::connection::{Connection, OrderDirection};
-use super::context::{Paging, app, distinct, narrow, nothing, page, scope};
+use super::context::{Paging, app, distinct, narrow, nothing, page, scope, wanted};
 use super::error::{Fault, nullable};
 use super::line_oa::LineOa;
 use super::links::{self, Link};
@@ -13,7 +13,7 @@ use super::time::DateTime;
 use super::trigger_log::{TriggerLog, TriggerLogFilter, TriggerLogOrder, read_trigger_logs};
 use crate::app::CycleFilter as Filter;
 use crate::domain::cycle as domain;
-use crate::domain::id::{CycleId, LineOaId, TriggerRuleId};
+use crate::domain::id::CycleId;
 use crate::domain::page::Direction;
 use crate::error::Result;
 
@@ -178,8 +178,8 @@ pub(super) async fn read_executions(
 ) -> Result<Connection<ScheduledTriggerExecution>> {
     let scope = scope(ctx)?;
     let filter = Filter {
-        line_oa_id: filter.line_oa_id.map(|id| LineOaId::parse(&id)).transpose()?,
-        trigger_rule_id: filter.trigger_rule_id.map(|id| TriggerRuleId::parse(&id)).transpose()?,
+        line_oa_id: wanted("lineOaId", filter.line_oa_id)?,
+        trigger_rule_id: wanted("triggerRuleId", filter.trigger_rule_id)?,
         statuses: distinct(filter.statuses),
         since: filter.since.map(Into::into),
         until: filter.until.map(Into::into),

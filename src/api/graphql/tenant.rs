@@ -4,7 +4,7 @@ use async_graphql::{Context, ID, InputObject, Object};
 
 use super::application::Application;
 use super::connection::Connection;
-use super::context::{Paging, app, caller, page, scope};
+use super::context::{Paging, app, caller, named, page, scope};
 use super::error::{Fault, nullable};
 use super::time::DateTime;
 use crate::app::{CreateTenant, UpdateTenant};
@@ -118,7 +118,7 @@ impl TenantQuery {
         #[graphql(desc = "How many from the end, 1 to 200.")] last: Option<i32>,
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<Tenant>> {
-        let application = ApplicationId::parse(&application_id)?;
+        let application = named("applicationId", &application_id)?;
         read_tenants(ctx, application, environment, (first, after, last, before)).await
     }
 }

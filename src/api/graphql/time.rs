@@ -29,7 +29,7 @@ impl ScalarType for DateTime {
     }
 
     fn to_value(&self) -> Value {
-        Value::String(self.0.to_rfc3339_opts(SecondsFormat::AutoSi, true))
+        Value::String(self.0.trunc_subsecs(3).to_rfc3339_opts(SecondsFormat::AutoSi, true))
     }
 }
 
@@ -42,5 +42,23 @@ impl From<chrono::DateTime<Utc>> for DateTime {
 impl From<DateTime> for chrono::DateTime<Utc> {
     fn from(at: DateTime) -> Self {
         at.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instant_is_written_with_milliseconds_at_the_most() {
+        for (at, written) in [
+            ("2026-03-02T11:00:00.123456Z", "2026-03-02T11:00:00.123Z"),
+            ("2026-03-02T11:00:00.120Z", "2026-03-02T11:00:00.120Z"),
+            ("2026-03-02T11:00:00.000999Z", "2026-03-02T11:00:00Z"),
+            ("2026-03-02T11:00:00Z", "2026-03-02T11:00:00Z"),
+        ] {
+            let at: chrono::DateTime<Utc> = at.parse().unwrap();
+            assert_eq!(DateTime(at).to_value(), Value::String(written.to_owned()));
+        }
     }
 }

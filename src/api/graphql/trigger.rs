@@ -4,7 +4,7 @@ use async_graphql::{Context, Enum, ID, InputObject, MaybeUndefined, Object};
 
 use super::application::Application;
 use super::connection::{Connection, OrderDirection};
-use super::context::{app, caller, loaders, narrow, nothing, page, scope};
+use super::context::{app, caller, loaders, narrow, nothing, page, scope, wanted};
 use super::error::{Fault, nullable};
 use super::occurrence::{Occurrence, OccurrenceFilter, OccurrenceOrder, read_occurrences};
 use super::time::DateTime;
@@ -211,7 +211,8 @@ pub struct UpdateTriggerInput {
     cron_expression: Option<String>,
     /// A new IANA time zone; null: the server's.
     time_zone: MaybeUndefined<String>,
-    /// On or off. Off cancels what is not delivered yet; on starts now.
+    /// On or off. Off cancels what is not delivered yet, what a person ran included, also when it
+    /// was off already; on starts now.
     enabled: Option<bool>,
     /// What happens to occurrences that are missed.
     catch_up: Option<CatchUp>,
@@ -280,7 +281,7 @@ impl TriggerQuery {
         #[graphql(desc = "How many from the end, 1 to 200.")] last: Option<i32>,
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<Trigger>> {
-        let application = application_id.map(|id| ApplicationId::parse(&id)).transpose()?;
+        let application = wanted("applicationId", application_id)?;
         read_triggers(ctx, application, filter, order, (first, after, last, before)).await
     }
 }
@@ -337,7 +338,8 @@ impl TriggerMutation {
     }
 
     /// Makes an occurrence now, beside the schedule, also of a disabled trigger. Needs the
-    /// maintainer or owner role in the project. Each call makes another one.
+    /// maintainer or owner role in the project. Each call makes another one. As long as it is not
+    /// delivered, an update with `enabled: false` cancels it, also when the trigger was off already.
     async fn run_trigger(
         &self,
         ctx: &Context<'_>,

@@ -7,7 +7,7 @@ use super::application::Application;
 use super::audience::Audience;
 use super::backend::Backend;
 use super::connection::{Connection, OrderDirection};
-use super::context::{Paging, app, distinct, page, scope};
+use super::context::{Paging, app, distinct, page, scope, wanted};
 use super::event::Event;
 use super::line_oa::LineOa;
 use super::line_user::LineUser;
@@ -17,7 +17,7 @@ use super::scheduled_action::ScheduledAction;
 use super::scheduled_trigger_execution::ScheduledTriggerExecution;
 use super::time::DateTime;
 use crate::app::TriggerLogFilter as Filter;
-use crate::domain::id::{CycleId, EventId, LineOaId, ScheduledActionId, TriggerRuleId};
+use crate::domain::id::{CycleId, EventId};
 use crate::domain::input;
 use crate::domain::page::Direction;
 use crate::domain::trigger_log as domain;
@@ -260,11 +260,11 @@ pub(super) async fn read_trigger_logs(
 ) -> Result<Connection<TriggerLog>> {
     let (scope, work) = (scope(ctx)?, filter.scheduled_action_id);
     let filter = Filter {
-        line_oa_id: filter.line_oa_id.map(|id| LineOaId::parse(&id)).transpose()?,
-        trigger_rule_id: filter.trigger_rule_id.map(|id| TriggerRuleId::parse(&id)).transpose()?,
+        line_oa_id: wanted("lineOaId", filter.line_oa_id)?,
+        trigger_rule_id: wanted("triggerRuleId", filter.trigger_rule_id)?,
         user_id: input::search("userId", filter.user_id)?,
-        event_id: filter.event_id.map(|id| EventId::parse(&id)).transpose()?,
-        scheduled_action_id: work.map(|id| ScheduledActionId::parse(&id)).transpose()?,
+        event_id: wanted("eventId", filter.event_id)?,
+        scheduled_action_id: wanted("scheduledActionId", work)?,
         statuses: distinct(filter.statuses),
         reason: input::search("reason", filter.reason)?,
         since: filter.since.map(Into::into),

@@ -4,7 +4,7 @@ use async_graphql::{Context, ID, InputObject, Object};
 
 use super::application::Application;
 use super::connection::Connection;
-use super::context::{Paging, app, caller, loaders, page, scope};
+use super::context::{Paging, app, caller, loaders, named, page, scope};
 use super::error::{Fault, nullable};
 use super::rule::{RulesOf, TriggerRule, TriggerRuleFilter, TriggerRuleOrder, read_rules};
 use super::time::DateTime;
@@ -125,7 +125,7 @@ impl WorkflowQuery {
         #[graphql(desc = "How many from the end, 1 to 200.")] last: Option<i32>,
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<Workflow>> {
-        let application = ApplicationId::parse(&application_id)?;
+        let application = named("applicationId", &application_id)?;
         read_workflows(ctx, application, (first, after, last, before)).await
     }
 }

@@ -18,7 +18,7 @@ use crate::error::Result;
 
 /// What a backend says of itself. In a refresh, what is left out stays as it is.
 #[derive(Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({
     "name": "report-worker",
     "callbackUrl": "https://reports.example.com/hooks/triggers",

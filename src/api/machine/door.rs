@@ -14,7 +14,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use super::problem::{Problem, request_id};
 use crate::app::App;
 use crate::domain::audit::Caller;
-use crate::domain::rule::misfit::join;
+use crate::domain::rule::misfit::{cut, join};
 use crate::error::Error;
 
 /// The largest body, in bytes, where an endpoint names no other.
@@ -39,7 +39,8 @@ impl FromRequestParts<Arc<App>> for Authenticated {
 
 /// A JSON object. Refused: another content type (415), more than [`BODY_MAX`] bytes (413), what
 /// is no JSON (400, with line and column), what is no object or has a value of the wrong type
-/// (422, with the field). Fields that are not known are passed over.
+/// (422, with the field). A `T` that denies fields that are not known has them refused like that,
+/// with those that are known.
 pub(super) struct Body<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
@@ -144,12 +145,27 @@ pub(super) fn parse_below<T: DeserializeOwned>(root: &str, bytes: &[u8]) -> Resu
         if !error.is_data() {
             return malformed(&error);
         }
+        let said = error.to_string();
+        if let Some(unknown) = unknown(&said) {
+            return unknown.into();
+        }
         let path = join(root, if path == "." { "" } else { &path });
         let field = if path.is_empty() { "body".to_owned() } else { path };
-        Error::invalid(field, error.to_string()).into()
+        Error::invalid(field, said).into()
     })?;
     json.end().map_err(|error| malformed(&error))?;
     Ok(value)
+}
+
+/// What the library says of a key that an object may not have, in our words; none when it speaks of
+/// something else. Of two spellings of a key it is enough to know one.
+fn unknown(said: &str) -> Option<Error> {
+    let (key, known) = said.strip_prefix("unknown field `")?.rsplit_once("`, expected ")?;
+    let known: Vec<_> =
+        known.split('`').skip(1).step_by(2).filter(|name| !name.contains('_')).collect();
+    let key = cut(key, 50);
+    let reason = format!("{key} is not known; known are {}", known.join(", "));
+    Some(Error::invalid(key, reason))
 }
 
 fn malformed(error: &serde_json::Error) -> Problem {

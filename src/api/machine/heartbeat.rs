@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 /// Whose heartbeat it is. Without `id` and `name`: of all backends that the machine user
 /// registered. No body at all says the same.
 #[derive(Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({ "name": "report-worker" }))]
 pub(super) struct HeartbeatRequest {
     /// The backend's id; `backendId` is read too.

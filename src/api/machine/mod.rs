@@ -2,9 +2,9 @@
 //! which tenants there are; services send events and queue resumes of workflows; the LINE platform
 //! sends its webhooks.
 //!
-//! Names are camelCase going out; coming in, snake_case is read too, and fields that are not
-//! known are passed over, so that a newer client can talk to an older server. Every error is a
-//! problem document ([`Problem`]). Handlers translate between HTTP and use cases and decide
+//! Names are camelCase going out; coming in, snake_case is read too. A field that is not known is
+//! refused, as it may be a known one with a slip in it, which would mean something else; only events
+//! keep what their senders add. Every error is a problem document ([`Problem`]). Handlers translate between HTTP and use cases and decide
 //! nothing.
 
 mod backend;

@@ -17,7 +17,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::api::RequestId;
-use crate::error::Error;
+use crate::error::{BUSY_SECONDS, Error, RATE_LIMITED_SECONDS};
 
 /// The media type of a problem document.
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -134,10 +134,10 @@ impl Problem {
         Self::new(status, code, detail)
     }
 
-    fn retry_after(&self) -> Option<&'static str> {
+    fn retry_after(&self) -> Option<u32> {
         match self.status {
-            StatusCode::SERVICE_UNAVAILABLE => Some("1"),
-            StatusCode::TOO_MANY_REQUESTS => Some("60"),
+            StatusCode::SERVICE_UNAVAILABLE => Some(BUSY_SECONDS),
+            StatusCode::TOO_MANY_REQUESTS => Some(RATE_LIMITED_SECONDS),
             _ => None,
         }
     }
@@ -155,7 +155,7 @@ impl Problem {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
         if let Some(seconds) = self.retry_after() {
-            headers.insert(RETRY_AFTER, HeaderValue::from_static(seconds));
+            headers.insert(RETRY_AFTER, seconds.into());
         }
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));

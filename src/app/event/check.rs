@@ -94,7 +94,7 @@ pub(in crate::app) fn event(new: NewEvent, line_oa: &LineOa, sender: &Sender) ->
     let words = sender.words;
     let event_id = given(words.event_id, new.event_id)?;
     text(words.event_id, &event_id, EVENT_ID_MAX)?;
-    let kind = kind(words.event_type, &given(words.event_type, new.event_type)?)?;
+    let kind = event_type(words.event_type, &given(words.event_type, new.event_type)?)?;
     let user = new.user_id.map(|id| user_id(words.user_id, &id)).transpose()?;
     let occurred_at = match new.occurred_at {
         Some(text) => happened(words.occurred_at, &text, sender.now)?,
@@ -104,7 +104,7 @@ pub(in crate::app) fn event(new: NewEvent, line_oa: &LineOa, sender: &Sender) ->
     let parsed = kind.parse_payload(&payload).map_err(|misfit| {
         let below = misfit.path.strip_prefix("payload").unwrap_or(&misfit.path);
         let path = join(words.payload, below.trim_start_matches('.'));
-        Error::from(Misfit::new(path, misfit.reason))
+        Error::from(Misfit { path, ..misfit })
     })?;
     Ok(Event {
         id: EventId::new(),
@@ -130,7 +130,11 @@ pub(super) fn given(field: &'static str, text: Option<String>) -> Result<String>
     text.ok_or_else(|| Error::invalid(field, format!("{field} is required")))
 }
 
-fn kind(field: &'static str, name: &str) -> Result<&'static SourceType> {
+/// The source type of that name, if events of it come in.
+///
+/// # Errors
+/// `UNKNOWN_EVENT_TYPE` on `field`, with those that there are.
+pub(in crate::app) fn event_type(field: &'static str, name: &str) -> Result<&'static SourceType> {
     let known = || sources::ALL.iter().filter(|kind| kind.accepts_events);
     known().find(|kind| kind.name == name).ok_or_else(|| {
         let names: Vec<_> = known().map(|kind| kind.name).collect();

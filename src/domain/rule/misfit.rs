@@ -7,6 +7,8 @@ use crate::error::Error;
 /// A part of a JSON document that does not fit. Always the caller's to mend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misfit {
+    /// A stable code in upper case: `INVALID` unless a finer one exists.
+    pub code: &'static str,
     /// Where, in camelCase, for example `actionConfig.messages[0].text`.
     pub path: String,
     /// A sentence that says what would be right.
@@ -16,12 +18,18 @@ pub struct Misfit {
 impl Misfit {
     /// A misfit at `path`.
     pub fn new(path: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { path: path.into(), reason: reason.into() }
+        Self { code: "INVALID", path: path.into(), reason: reason.into() }
+    }
+
+    /// The same misfit with a finer code.
+    #[must_use]
+    pub fn with_code(self, code: &'static str) -> Self {
+        Self { code, ..self }
     }
 
     /// The same misfit, seen from one level above: `root` is put before the path.
     pub fn below(self, root: &str) -> Self {
-        Self { path: join(root, &self.path), reason: self.reason }
+        Self { path: join(root, &self.path), ..self }
     }
 }
 
@@ -34,7 +42,7 @@ impl fmt::Display for Misfit {
 impl From<Misfit> for Error {
     fn from(misfit: Misfit) -> Self {
         let reason = misfit.to_string();
-        Error::invalid(misfit.path, reason)
+        Error::invalid_code(misfit.code, misfit.path, reason)
     }
 }
 
@@ -75,6 +83,13 @@ mod tests {
         let misfit = Misfit::new("[0].text", "is missing").below("messages").below("actionConfig");
         assert_eq!(misfit.to_string(), "actionConfig.messages[0].text: is missing");
         assert_eq!(Error::from(misfit).field(), Some("actionConfig.messages[0].text"));
+    }
+
+    #[test]
+    fn a_finer_code_stays_on_the_way_out() {
+        assert_eq!(Error::from(Misfit::new("a", "is missing")).code(), "INVALID");
+        let finer = Misfit::new("a", "is missing").with_code("CRON_SYNTAX").below("sourceConfig");
+        assert_eq!(Error::from(finer).code(), "CRON_SYNTAX");
     }
 
     #[test]

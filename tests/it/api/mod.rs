@@ -1,6 +1,7 @@
 //! The server as its clients see it: over HTTP and websockets.
 
 mod cost;
+mod filters;
 mod journey;
 mod live;
 mod metrics;

@@ -172,7 +172,7 @@ async fn what_must_be_given_is_refused_as_missing() {
     let extensions = json!({ "code": "BAD_USER_INPUT", "field": "applicationId" });
     assert_eq!(error["extensions"], extensions, "{error}");
     let query = "query($status: DeliveryStatus) {
-        deliveries(filter: { status: [FAILED, $status] }) { totalCount } }";
+        deliveries(filter: { statuses: [FAILED, $status] }) { totalCount } }";
     let error = refused(&served, query, json!({})).await;
     assert_eq!(error["extensions"]["field"], "filter.status[1]", "a null in a list: {error}");
 }

@@ -57,11 +57,37 @@ async fn each_part_of_a_rule_is_refused_with_code_path_and_sentence() {
         ),
         (
             schedule(json!({ "cronExpression": "0 9 * * *" })),
-            "INVALID",
+            "CRON_FIELD_COUNT",
             "sourceConfig.cronExpression",
             "six fields",
         ),
-        (schedule(json!({ "timeZone": "Mars/One" })), "INVALID", "sourceConfig.timeZone", "Mars"),
+        (
+            schedule(json!({ "timeZone": "Mars/One" })),
+            "UNKNOWN_TIME_ZONE",
+            "sourceConfig.timeZone",
+            "Mars",
+        ),
+        (
+            action(super::with(message("a"), json!({ "at": "09:00", "timeZone": "Mars/One" }))),
+            "UNKNOWN_TIME_ZONE",
+            "actionConfig.timeZone",
+            "Mars",
+        ),
+        (
+            schedule(json!({ "audienceId": "nope" })),
+            "INVALID",
+            "sourceConfig.audienceId",
+            "must be an id such as",
+        ),
+        (
+            json!({
+                "actionType": "call_backend",
+                "actionConfig": { "applicationId": "nope", "runKey": "r" },
+            }),
+            "INVALID",
+            "actionConfig.applicationId",
+            "must be an id such as",
+        ),
         (action(json!({})), "INVALID", "actionConfig.messages", "required"),
         (action(message("{{ user")), "INVALID", "actionConfig.messages[0].text", ""),
         (

@@ -117,7 +117,7 @@ fn triggers() -> Vec<Case> {
         "applicationId": "$application", "name": "New", "runKey": "new",
         "cronExpression": "0 0 9 * * 1-5", "timeZone": "Europe/Berlin", "enabled": true,
     });
-    let failed = json!({ "applicationId": "$application", "status": ["FAILED", "CANCELLED"] });
+    let failed = json!({ "applicationId": "$application", "statuses": ["FAILED", "CANCELLED"] });
     vec![
         Case::new("createTrigger", "trigger.create", input(trigger)).inside("$application"),
         Case::new(

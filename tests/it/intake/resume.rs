@@ -125,6 +125,8 @@ async fn what_does_not_fit_is_named() {
         (json!({ "dedupeKey": "" }), "dedupeKey"),
         (json!({ "dedupeKey": "x".repeat(201) }), "dedupeKey"),
         (json!({ "payload": { "a": "\u{0}" } }), "payload.a"),
+        (json!({ "executeat": "2026-04-01T12:00:00Z" }), "executeat"),
+        (json!({ "dedupekey": "k" }), "dedupekey"),
     ];
     for (extra, field) in misfits {
         let shown = extra.to_string();
@@ -150,8 +152,11 @@ async fn cancelled_work_is_not_delivered_and_what_has_ended_stays() {
     assert_eq!((cancelled.status, &cancelled.json()["status"]), (200, &json!("cancelled")));
     wait(&served, 60).await;
     assert!(arrived(&served, "/one").is_empty());
+    // As whoever lost the first answer asks again.
     let again = client.delete(&path(&id)).await;
-    assert_eq!((again.status, again.code().as_str()), (409, "CONFLICT"), "{again:?}");
+    assert_eq!((again.status, &again.json()["status"]), (200, &json!("cancelled")), "{again:?}");
+    let counts = [cancelled, again].map(|answer| answer.json()["cancelled"].clone());
+    assert_eq!(counts, [json!(1), json!(0)]);
     let audit = audited(&served, "scheduled_action.cancel").await;
     assert_eq!(audit.len(), 1);
     assert_eq!(audit[0].before.as_ref().unwrap()["status"], "pending");
@@ -171,6 +176,11 @@ async fn what_one_backend_had_is_not_taken_back_from_it_but_from_the_others() {
     assert_eq!((arrived(&served, "/one").len(), arrived(&served, "/two").len()), (1, 1));
     let cancelled = served.client(Role::Machine).delete(&path(&id)).await;
     assert_eq!(cancelled.status, 200, "{cancelled:?}");
+    let cancelled = cancelled.json();
+    assert_eq!((&cancelled["cancelled"], &cancelled["status"]), (&json!(2), &json!("cancelled")));
+    let copy = &cancelled["copies"][0];
+    let reason = (&copy["status"], &copy["lastError"]);
+    assert_eq!(reason, (&json!("cancelled"), &json!("cancelled_by_request")), "{cancelled}");
     let audit = audited(&served, "scheduled_action.cancel").await;
     assert_eq!(audit[0].after.as_ref().unwrap()["cancelledActions"], 2);
     for name in ["/one", "/two"] {
@@ -178,6 +188,101 @@ async fn what_one_backend_had_is_not_taken_back_from_it_but_from_the_others() {
     }
     wait(&served, 3600).await;
     assert_eq!((arrived(&served, "/one").len(), arrived(&served, "/two").len()), (1, 1));
+}
+
+#[tokio::test]
+async fn each_backend_of_a_resume_has_a_state_of_its_own() {
+    let served = Served::new().await;
+    let client = served.client(Role::Machine);
+    served.test.receiver.always("/two", Says::Status(400));
+    let made = queue(&served, Role::Machine, json!({})).await.json();
+    assert_eq!((&made["copies"], &made["backendId"]), (&json!([]), &Value::Null), "{made}");
+    assert_eq!(made.get("cancelled"), None);
+    wait(&served, 0).await;
+    let shown = client.get(&path(&made["id"])).await.json();
+    assert_eq!(shown["copies"].as_array().unwrap().len(), 1, "{shown}");
+    let of = |backend: &str| match shown["backendId"] == served.id(backend) {
+        true => &shown,
+        false => &shown["copies"][0],
+    };
+    for (backend, at, status) in
+        [("backend", "/one", "completed"), ("failingBackend", "/two", "failed")]
+    {
+        let shown = of(backend);
+        assert_eq!(shown["backendId"], served.id(backend), "{shown}");
+        assert_eq!(
+            (&shown["status"], shown["lastError"].is_null()),
+            (&json!(status), at == "/one")
+        );
+        assert_eq!(arrived(&served, at)[0]["action_id"], shown["id"], "each sends its own id");
+    }
+    let refused = client.delete(&path(&made["id"])).await;
+    assert_eq!((refused.status, refused.code().as_str()), (409, "CONFLICT"), "{refused:?}");
+    let (detail, status) = (refused.json()["detail"].clone(), shown["status"].as_str().unwrap());
+    assert_eq!(detail, format!("it has ended already: it is {status}"));
+}
+
+#[tokio::test]
+async fn a_cancel_of_what_was_left_can_be_repeated() {
+    // Whichever backend the work went to first, and a copy to the other.
+    for (answers, is_away) in [("/one", "/two"), ("/two", "/one")] {
+        let served = Served::new().await;
+        let client = served.client(Role::Machine);
+        served.test.receiver.always(answers, Says::Status(200));
+        served.test.receiver.always(is_away, Says::RetryAfter(503, "600"));
+        let id = queue(&served, Role::Machine, json!({})).await.json()["id"].clone();
+        let executor = [("PFY_DISPATCH_RETRY_MAX_ATTEMPTS", "9")];
+        let executor = served.test.another_executor_with(&executor).await;
+        executor.run_until_idle().await.unwrap();
+        let left = client.delete(&path(&id)).await.json();
+        assert_eq!(left["cancelled"], 1, "{left}");
+        let states = [&left["status"], &left["copies"][0]["status"]];
+        for state in ["completed", "cancelled"] {
+            assert!(states.contains(&&json!(state)), "{left}");
+        }
+        let again = client.delete(&path(&id)).await;
+        assert_eq!((again.status, &again.json()["cancelled"]), (200, &json!(0)), "{again:?}");
+        for part in ["status", "copies"] {
+            assert_eq!(again.json()[part], left[part]);
+        }
+        assert_eq!(audited(&served, "scheduled_action.cancel").await.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_key_of_other_work_is_a_conflict() {
+    let served = Served::new().await;
+    let make = "mutation($id: ID!) {
+        createWorkflow(input: { applicationId: $id, name: \"another\" }) { id } }";
+    let application = json!({ "id": served.id("application") });
+    let made = served.client(Role::Maintainer).data(make, application).await;
+    let key = |mut other: Value| {
+        let mut body = json!({ "dedupeKey": "k", "delay": "1h" });
+        body.as_object_mut().unwrap().append(other.as_object_mut().unwrap());
+        body
+    };
+    let first = queue(&served, Role::Machine, key(json!({}))).await;
+    assert_eq!(first.status, 201, "{first:?}");
+    for (other, what) in [
+        (json!({ "workflowId": made["createWorkflow"]["id"] }), "another workflowId before"),
+        (json!({ "nodePath": "bye" }), "another nodePath before"),
+        (json!({ "userId": NEWCOMER }), "another userId before"),
+        (
+            json!({ "nodePath": "bye", "userId": NEWCOMER }),
+            "another nodePath and another userId before",
+        ),
+    ] {
+        let answer = queue(&served, Role::Machine, key(other)).await;
+        assert_eq!((answer.status, answer.code().as_str()), (409, "CONFLICT"), "{answer:?}");
+        assert_eq!(answer.json()["field"], "dedupeKey");
+        assert!(answer.body.contains(what), "{answer:?}");
+    }
+    // What can't be compared is not: from another time on an hour ends at another time.
+    for other in [json!({ "delay": "2h" }), json!({ "payload": { "a": 1.0 } })] {
+        let again = queue(&served, Role::Machine, key(other)).await;
+        assert_eq!((again.status, &again.json()["id"]), (200, &first.json()["id"]), "{again:?}");
+    }
+    assert_eq!(audited(&served, "scheduled_action.create").await.len(), 1);
 }
 
 #[tokio::test]

@@ -4,14 +4,12 @@ use async_graphql::{Context, Enum, ID, InputObject, Object};
 
 use super::ScheduledAction;
 use crate::api::graphql::connection::{Connection, OrderDirection};
-use crate::api::graphql::context::{Paging, app, caller, distinct, page, scope};
+use crate::api::graphql::context::{Paging, app, caller, distinct, page, scope, wanted};
 use crate::api::graphql::error::{Fault, nullable};
 use crate::api::graphql::time::DateTime;
-use crate::app::ScheduledActionFilter as Filter;
+use crate::app::{ScheduledActionFilter as Filter, known_action_type};
 use crate::domain::delivery as domain;
-use crate::domain::id::{
-    ApplicationId, EventId, LineOaId, ScheduledActionId, TriggerRuleId, WorkflowId,
-};
+use crate::domain::id::ScheduledActionId;
 use crate::domain::input;
 use crate::domain::page::Direction;
 use crate::error::Result;
@@ -85,13 +83,13 @@ pub(in crate::api::graphql) async fn read_scheduled_actions(
 ) -> Result<Connection<ScheduledAction>> {
     let scope = scope(ctx)?;
     let filter = Filter {
-        line_oa_id: filter.line_oa_id.map(|id| LineOaId::parse(&id)).transpose()?,
-        trigger_rule_id: filter.trigger_rule_id.map(|id| TriggerRuleId::parse(&id)).transpose()?,
-        event_id: filter.event_id.map(|id| EventId::parse(&id)).transpose()?,
+        line_oa_id: wanted("lineOaId", filter.line_oa_id)?,
+        trigger_rule_id: wanted("triggerRuleId", filter.trigger_rule_id)?,
+        event_id: wanted("eventId", filter.event_id)?,
         user_id: input::search("userId", filter.user_id)?,
-        workflow_id: filter.workflow_id.map(|id| WorkflowId::parse(&id)).transpose()?,
-        application_id: filter.application_id.map(|id| ApplicationId::parse(&id)).transpose()?,
-        action_type: input::search("actionType", filter.action_type)?,
+        workflow_id: wanted("workflowId", filter.workflow_id)?,
+        application_id: wanted("applicationId", filter.application_id)?,
+        action_type: filter.action_type.map(known_action_type).transpose()?,
         statuses: distinct(filter.statuses),
         since: filter.since.map(Into::into),
         until: filter.until.map(Into::into),
@@ -162,7 +160,8 @@ impl ScheduledActionMutation {
     /// key. A call of a backend gets `dispatch.retry.max_age`, all other work the same, but at most 23
     /// hours; a message that an earlier attempt may have sent is tried until 23 hours after that, since
     /// the LINE platform remembers a key for 24. `CONFLICT` in any other state, when those 23 hours are
-    /// over, and when its rule, workflow, LINE OA, application or backend was deleted since.
+    /// over, and when its rule, workflow, LINE OA, application or backend was deleted since. The copies
+    /// of a call that went to several backends are not included: each is retried by its own id.
     async fn retry_scheduled_action(
         &self,
         ctx: &Context<'_>,

@@ -257,7 +257,7 @@ async fn only_an_ended_delivery_is_retried() {
         )
         .await;
     assert_eq!(answer.code(), "NOT_FOUND");
-    assert_eq!(answer.json()["errors"][0]["message"], "scheduled action not found");
+    assert_eq!(answer.json()["errors"][0]["message"], "delivery not found");
 }
 
 #[tokio::test]

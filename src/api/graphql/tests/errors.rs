@@ -23,6 +23,11 @@ fn our_own_errors_are_shown_as_they_are() {
     let (shared, _) = published(Arc::new(Error::NotFound { what: "trigger" }));
     assert_eq!(shared["message"], "trigger not found");
     assert_eq!(shared["extensions"], json!({ "code": "NOT_FOUND" }));
+    let (limited, _) = published(Error::RateLimited { reason: "wait a minute" });
+    let extensions = json!({ "code": "RATE_LIMITED", "retryAfterSeconds": 60 });
+    assert_eq!(limited["extensions"], extensions);
+    let (busy, _) = published(Error::Busy);
+    assert_eq!(busy["extensions"], json!({ "code": "BUSY", "retryAfterSeconds": 1 }));
 }
 
 #[test]
@@ -93,7 +98,7 @@ async fn a_value_that_does_not_fit_is_told_with_its_field_and_what_would_be_righ
     let make = "mutation($input: CreateTriggerInput!) { createTrigger(input: $input) { id } }";
     let first = "query($n: Int) { projects(first: $n) { nodes { id } } }";
     let known = "{ trigger(id: null) { id } }";
-    let deliveries = "{ deliveries(filter: { status: [FAILED, LOST] }) { nodes { id } } }";
+    let deliveries = "{ deliveries(filter: { statuses: [FAILED, LOST] }) { nodes { id } } }";
     let all = "PENDING, PROCESSING, COMPLETED, FAILED, EXPIRED, CANCELLED";
     let order = "query($d: OrderDirection = UP) { deliveries(order: { direction: $d }) {
         nodes { id } } }";
@@ -110,7 +115,7 @@ async fn a_value_that_does_not_fit_is_told_with_its_field_and_what_would_be_righ
         (first, json!({ "n": "many" }), "first", "a whole number"),
         (triggers, json!({ "f": { "enabled": "yes" } }), "filter.enabled", "true or false"),
         (triggers, json!({ "f": { "colour": 1 } }), "filter.colour", "it has enabled, "),
-        (deliveries, Value::Null, "filter.status[1]", all),
+        (deliveries, Value::Null, "filter.statuses[1]", all),
         (order, json!({}), "d", "one of ASC, DESC; \"UP\" is not"),
         (make, input("catchUp", json!("SOMETIMES")), "catchUp", "\"SOMETIMES\" is not"),
         (make, input("name", Value::Null), "name", "a text"),

@@ -1,6 +1,5 @@
 //! What holds for every route.
 
-use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 
 use super::*;
@@ -36,6 +35,7 @@ async fn a_path_without_a_route_is_a_problem_document() {
     assert_eq!(answer.header("content-type"), "application/problem+json");
     assert_eq!(answer.json()["status"], 404);
     assert_eq!(answer.json()["title"], "Not Found");
+    assert_eq!(answer.json()["instance"], "/nowhere");
 }
 
 #[tokio::test]
@@ -69,20 +69,50 @@ async fn pages_of_allowed_origins_may_ask() {
             .header("access-control-request-headers", "authorization,content-type");
         server.send(request.body(Body::empty()).unwrap()).await
     };
-    assert_eq!(asked(origin).await.header("access-control-allow-origin"), origin);
+    let asked_first = asked(origin).await;
+    assert_eq!(asked_first.header("access-control-allow-origin"), origin);
+    assert!(!asked_first.header("x-request-id").is_empty(), "a preflight has an id, too");
     let other = asked("https://evil.example").await;
     assert_eq!(other.header("access-control-allow-origin"), "");
 }
 
+async fn boom() {
+    panic!("SELECT secret")
+}
+
+#[tokio::test]
+async fn who_is_not_answered_in_time_or_at_all_is_told_so_and_pages_of_allowed_origins_too() {
+    let origin = "https://console.example.com";
+    let mut server = Server::with(&[("PFY_CORS_ALLOWED_ORIGINS", origin)]).await;
+    let stuck = async || std::future::pending::<()>().await;
+    let routes = Router::new().route("/boom", get(boom)).route("/stuck", get(stuck));
+    let routes = routes.route("/graphql", get(stuck));
+    server.router = crate::api::around(Arc::clone(&server.app), routes);
+    // Time runs to the next timer by itself.
+    tokio::time::pause();
+    for (path, status, after) in [("/boom", 500, ""), ("/stuck", 503, "1"), ("/graphql", 503, "1")]
+    {
+        let answer = server.get(path, &[("origin", origin)]).await;
+        assert_eq!(answer.status.as_u16(), status, "{path}");
+        assert_eq!(answer.header("access-control-allow-origin"), origin, "{path}");
+        let exposed = answer.header("access-control-expose-headers");
+        assert!(exposed.contains("retry-after") && exposed.contains("x-request-id"), "{exposed}");
+        assert_eq!(answer.header("retry-after"), after, "{path}");
+        let (id, body) = (answer.header("x-request-id"), answer.json());
+        if path == "/graphql" {
+            let extensions = json!({ "code": "BUSY", "requestId": id, "retryAfterSeconds": 1 });
+            assert_eq!(body["errors"][0]["extensions"], extensions);
+        } else {
+            assert_eq!((&body["instance"], &body["requestId"]), (&json!(path), &json!(id)));
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_panic_is_an_internal_error_with_the_requests_id() {
-    async fn boom() {
-        panic!("SELECT secret")
-    }
     let mut server = Server::new().await;
-    let observe = from_fn_with_state(Arc::clone(&server.app), crate::api::request::observe);
     let routes = Router::new().route("/graphql", get(boom)).route("/boom", get(boom));
-    server.router = routes.layer(observe);
+    server.router = crate::api::around(Arc::clone(&server.app), routes);
     for path in ["/graphql", "/boom"] {
         let answer = server.get(path, &[]).await;
         assert_eq!(answer.status, StatusCode::INTERNAL_SERVER_ERROR);

@@ -57,6 +57,21 @@ async fn a_heartbeat_moves_the_time_of_what_it_names_only() {
 }
 
 #[tokio::test]
+async fn a_heartbeat_with_a_slip_in_a_field_is_of_nobody() {
+    let api = Api::new().await;
+    registered(&api, "a").await;
+    let before = api.clock.now();
+    api.clock.advance(Duration::seconds(30));
+    for key in ["backend", "backendid", "Name"] {
+        let problem = api.heartbeat(json!({ key: "a" })).await.problem(422, "INVALID");
+        assert_eq!(problem["field"], key);
+        let right = format!("{key} is not known; known are backendId, id, name, applicationId");
+        assert_eq!(problem["detail"], right);
+    }
+    assert_eq!(api.backends().await[0].last_heartbeat_at, before);
+}
+
+#[tokio::test]
 async fn no_body_at_all_is_a_heartbeat_of_all() {
     let api = Api::new().await;
     registered(&api, "a").await;

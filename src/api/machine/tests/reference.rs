@@ -77,7 +77,7 @@ fn every_operation_is_summarised_and_names_the_problems_it_may_answer() {
             wanted.extend(["400", "413", "422"]);
             wanted.extend(["415"].into_iter().filter(|_| by_account));
         }
-        if method == "POST" && path.contains("backend") {
+        if method == "POST" && (path.contains("backend") || path.contains("actions")) {
             wanted.push("409");
         }
         if path.contains("{id}") {
@@ -115,6 +115,7 @@ fn every_field_and_parameter_is_described_and_every_body_has_an_example() {
         "CloudEvent",
         "ScheduledActionRequest",
         "ScheduledActionAnswer",
+        "CopyAnswer",
         "Problem",
     ] {
         assert!(schemas[name]["example"].is_object(), "{name}");
@@ -141,6 +142,16 @@ fn required_and_optional_fields_are_told_apart() {
     let registered = required("RegisteredBackend");
     let registered = registered.as_array().unwrap();
     assert!(!registered.contains(&json!("token")) && registered.contains(&json!("active")));
+}
+
+#[test]
+fn what_refuses_fields_that_are_not_known_says_so() {
+    let document = document();
+    let more = |name: &str| document["components"]["schemas"][name]["additionalProperties"].clone();
+    for name in ["RegisterBackendRequest", "HeartbeatRequest", "ScheduledActionRequest"] {
+        assert_eq!(more(name), false, "{name}");
+    }
+    assert_eq!(more("EventRequest"), Value::Null);
 }
 
 #[test]

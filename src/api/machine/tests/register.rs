@@ -53,7 +53,7 @@ async fn a_refresh_changes_what_it_names_and_leaves_the_rest() {
 }
 
 #[tokio::test]
-async fn snake_case_is_read_and_unknown_fields_are_passed_over() {
+async fn snake_case_is_read() {
     let api = Api::new().await;
     let answer = api
         .register(json!({
@@ -62,12 +62,29 @@ async fn snake_case_is_read_and_unknown_fields_are_passed_over() {
             "application_id": api.application,
             "signing_secret": "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz",
             "rotate_secrets": false,
-            "region": { "name": "eu" },
         }))
         .await;
     assert_eq!(answer.status, StatusCode::CREATED, "{}", answer.text);
     assert_eq!(answer.json()["callbackUrl"], "http://127.0.0.1/");
     assert_eq!(answer.json().get("signingSecret"), None);
+}
+
+#[tokio::test]
+async fn a_field_that_is_not_known_is_refused_with_those_that_are() {
+    let api = Api::new().await;
+    let long = "x".repeat(1000);
+    let cases = [("rotatesecrets", "rotatesecrets"), ("a`, expected `b", "a`, expected `b")];
+    for (key, field) in cases.into_iter().chain([(long.as_str(), &*format!("{}…", &long[..50]))])
+    {
+        let mut body = sample();
+        body[key] = json!(true);
+        let problem = api.register(body).await.problem(422, "INVALID");
+        assert_eq!(problem["field"], field);
+        let known = "name, callbackUrl, description, applicationId, token, signingSecret, version, \
+                     rotateSecrets";
+        assert_eq!(problem["detail"], format!("{field} is not known; known are {known}"));
+    }
+    assert!(api.backends().await.is_empty());
 }
 
 #[tokio::test]
