@@ -174,7 +174,7 @@ async fn what_must_be_given_is_refused_as_missing() {
     let query = "query($status: DeliveryStatus) {
         deliveries(filter: { statuses: [FAILED, $status] }) { totalCount } }";
     let error = refused(&served, query, json!({})).await;
-    assert_eq!(error["extensions"]["field"], "filter.status[1]", "a null in a list: {error}");
+    assert_eq!(error["extensions"]["field"], "filter.statuses[1]", "a null in a list: {error}");
 }
 
 #[tokio::test]
