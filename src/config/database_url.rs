@@ -42,10 +42,11 @@ impl DatabaseUrl {
             return Err(format!("is incomplete or is no URL; {right}"));
         }
         let query = text.split_once('?').map_or("", |(_, query)| query);
-        let written = |setting: &str| query.split('&').any(|given| given == setting);
+        let refused = [("mode", "memory"), ("mode", "ro"), ("immutable", "1")];
+        let mut given = form_urlencoded::parse(query.as_bytes());
         if engine == Engine::Sqlite
-            && (rest.contains(":memory:")
-                || ["mode=memory", "mode=ro", "immutable=1"].into_iter().any(written))
+            && (decode_percent(rest).contains(":memory:")
+                || given.any(|(key, value)| refused.contains(&(&*key, &*value))))
         {
             return Err(format!("must be a file that can be written; {right}"));
         }
