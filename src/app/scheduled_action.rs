@@ -96,9 +96,9 @@ impl App {
     }
 
     /// Makes work that ended as failed, expired or cancelled due again, with a fresh budget:
-    /// `dispatch.retry.max_age`, without an application at most [`CALL_BUDGET`], and of a message that an earlier
-    /// attempt may have sent no longer than [`CALL_BUDGET`] after that. Its id stays the same, and with it
-    /// what the other side knows it by.
+    /// `dispatch.retry.max_age`, without an application at most [`CALL_BUDGET`], and of a message that an
+    /// earlier attempt may have sent no longer than [`CALL_BUDGET`] after that. Its id stays the same, and
+    /// with it what the other side knows it by.
     ///
     /// # Errors
     /// `NOT_FOUND`, also for the delivery of a trigger; `FORBIDDEN`; `CONFLICT` in any other state,

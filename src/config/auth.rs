@@ -22,7 +22,8 @@ pub struct AuthConfig {
     pub session_ttl: Duration,
     /// Attempts from one address in a minute, at most, and ten times as many for one account; where
     /// the address is not known, so many for one account. 1 to 10 000. Passwords of machine users that
-    /// were not checked before: for one name, and ten times as many from one address.
+    /// were not checked before: for one name from one address, and ten times as many for one name and
+    /// from one address in all.
     pub sign_in_attempts_per_minute: u32,
     /// Tokens of an outside issuer.
     pub jwt: JwtConfig,

@@ -90,9 +90,7 @@ pub(super) async fn apply<'a>(
             Paused::Before => {}
         }
     }
-    if !awake.is_empty() {
-        scheduled_action::wake(&**tx, &awake, now).await?;
-    }
+    scheduled_action::wake(&**tx, &awake, now).await?;
     if !members.is_empty() {
         audience::add(&**tx, &members, now).await?;
     }

@@ -60,7 +60,7 @@ impl Executor {
             active.is_some_and(|active| backend.is_none_or(|backend| active.contains(&backend)))
         };
         let awake: Vec<_> = put_off.iter().filter(is_there).map(|(.., id)| *id).collect();
-        if awake.is_empty() { Ok(()) } else { scheduled_action::wake(&**tx, &awake, now).await }
+        scheduled_action::wake(&**tx, &awake, now).await
     }
 
     fn count_waiting(&self, waiting: &[Occurrence]) {

@@ -1,4 +1,5 @@
-//! The only SQL of our own database. Takes and returns domain types; knows nothing of HTTP, GraphQL or the executor.
+//! The only SQL of our own database. Takes and returns domain types; knows nothing of HTTP, GraphQL
+//! or the executor.
 //!
 //! # Reading and writing
 //!

@@ -340,6 +340,9 @@ pub async fn wake(
     work: &[ScheduledActionId],
     now: DateTime<Utc>,
 ) -> Result<()> {
+    if work.is_empty() {
+        return Ok(());
+    }
     dialect::WAKE_ACTIONS.run(db, vec![dialect::ids(work.iter().copied()), now.into()]).await?;
     Ok(())
 }

@@ -87,9 +87,10 @@ impl App {
     /// As [`Self::authenticate`], of a `client` whose network address is known.
     ///
     /// # Errors
-    /// As there. `RATE_LIMITED` also when more than ten times
-    /// `auth.sign_in_attempts_per_minute` passwords of machine users that were not checked before
-    /// came from the address within a minute, whatever the names.
+    /// As there; passwords for a machine user are counted for each address, and ten times as many in
+    /// all. `RATE_LIMITED` also when more than ten times `auth.sign_in_attempts_per_minute` passwords
+    /// of machine users that were not checked before came from the address within a minute, whatever
+    /// the names.
     pub async fn authenticate_from(
         &self,
         authorization: Option<&str>,

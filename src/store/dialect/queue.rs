@@ -124,7 +124,8 @@ pub(in crate::store) const FINISH: Sql = Sql {
         RETURNING a.id",
 };
 
-/// Makes work whose lease has ended due again. Answers which, and how many attempts it has had. `$1` now, `$2` how many.
+/// Makes work whose lease has ended due again. Answers which, and how many attempts it has had. `$1`
+/// now, `$2` how many.
 pub(in crate::store) const REAP: Sql = Sql {
     sqlite: "UPDATE scheduled_action SET status = 'pending', execute_at = $1,
             retry_count = retry_count + 1, last_error = 'the executor that held it went away',

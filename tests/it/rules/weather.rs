@@ -27,6 +27,11 @@ async fn broken(fault: Fault) -> Place {
     p
 }
 
+fn new_token() -> UpdateLineOa {
+    let token = Some(secrecy::SecretString::from("new-token"));
+    UpdateLineOa { channel_access_token: token, ..Default::default() }
+}
+
 #[tokio::test]
 async fn a_message_whose_answer_was_lost_is_sent_again_with_the_same_key_and_arrives_once() {
     for fault in [Fault::ErrorAfter, Fault::CutAfter] {
@@ -105,11 +110,7 @@ async fn a_token_that_is_refused_pauses_the_line_oa_until_it_has_a_new_one() {
     assert_eq!(p.logs().await.pop().unwrap().reason.as_deref(), Some("unauthorized"));
     p.line.allow_token("new-token");
     p.t.advance(1);
-    let update = UpdateLineOa {
-        channel_access_token: Some(secrecy::SecretString::from("new-token")),
-        ..Default::default()
-    };
-    p.t.app.update_line_oa(&p.t.caller, p.line_oa.id, update).await.unwrap();
+    p.t.app.update_line_oa(&p.t.caller, p.line_oa.id, new_token()).await.unwrap();
     p.t.run().await;
     assert_eq!(p.sent().len(), 1);
     assert_eq!(status(&p).await, ActionStatus::Completed);
@@ -126,11 +127,7 @@ async fn a_message_that_was_held_when_its_line_oa_got_a_new_token_is_not_put_off
     holder.take_events(now).await.unwrap();
     assert_eq!(holder.claim(now, 10).await.unwrap(), 1);
     p.line.allow_token("new-token");
-    let update = UpdateLineOa {
-        channel_access_token: Some(secrecy::SecretString::from("new-token")),
-        ..Default::default()
-    };
-    p.t.app.update_line_oa(&p.t.caller, p.line_oa.id, update).await.unwrap();
+    p.t.app.update_line_oa(&p.t.caller, p.line_oa.id, new_token()).await.unwrap();
     holder.run_until_idle().await.unwrap();
     p.t.run().await;
     assert_eq!(p.sent().len(), 2);
@@ -297,11 +294,7 @@ async fn what_was_refused_with_old_credentials_while_new_ones_came_does_not_wait
         if point == Point::AfterSend {
             once.call_once(|| {
                 clock.advance(chrono::Duration::seconds(2));
-                let update = UpdateLineOa {
-                    channel_access_token: Some(secrecy::SecretString::from("new-token")),
-                    ..Default::default()
-                };
-                let changed = app.update_line_oa(&caller, id, update);
+                let changed = app.update_line_oa(&caller, id, new_token());
                 let runtime = tokio::runtime::Handle::current();
                 tokio::task::block_in_place(|| runtime.block_on(changed)).unwrap();
             });

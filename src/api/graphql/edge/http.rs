@@ -230,14 +230,8 @@ fn refuse_with(media: Media, error: &Error, request_id: &str) -> Refused {
         let challenge = HeaderValue::from_static("Bearer");
         response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
     }
-    // As the machine endpoints say it.
-    let after = match status {
-        StatusCode::TOO_MANY_REQUESTS => Some("60"),
-        StatusCode::SERVICE_UNAVAILABLE => Some("1"),
-        _ => None,
-    };
-    if let Some(seconds) = after {
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(seconds));
+    if let Some(seconds) = error.retry_after_seconds() {
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     }
     Box::new(response)
 }
