@@ -47,11 +47,12 @@ impl Executor {
             };
             Some((done.claimed.action.cause.occurrence_id?, delivered))
         });
-        let settled = executor::settle(&*tx, ended, now).await?;
         let known = if again { logged(&tx, done).await? } else { HashSet::new() };
         let attempts = done.iter().filter(|done| !known.contains(&attempt_key(done)));
         let attempts: Vec<_> = attempts.filter_map(row).collect();
         log::log_attempts(&*tx, &attempts).await?;
+        // Late, since another finisher may wait for these occurrences.
+        let settled = executor::settle(&*tx, ended, now).await?;
         let effects = ours().filter_map(|done| Some((done, done.effect.as_ref()?)));
         let mut changes = deactivate(&tx, ours(), now).await?;
         changes.extend(effect::apply(&tx, effects, now).await?);

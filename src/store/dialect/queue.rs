@@ -24,6 +24,9 @@ macro_rules! claimed {
 /// evaluated more than once and claim more than the limit. Rows that another executor is
 /// claiming are skipped. The rows are then found as an array of ids, which is always looked up
 /// by the key; a join with the CTE would read the whole table as long as it is not large.
+/// A lane's rows are asked for as a stretch of the index by lane and time: asked for by `lane =`, the
+/// planner takes the index by time alone where few lanes stand in stretches, and reads all that is
+/// due of the others to find one's.
 ///
 /// `$1` now, `$2` lease token, `$3` lease end, `$4` how many, `$5` how many a lane, `$6` the
 /// lane to start after, `$7` lanes to leave out.
@@ -60,8 +63,9 @@ pub(in crate::store) const CLAIM: Sql = Sql {
         claimed AS MATERIALIZED (
             SELECT due.id FROM lanes CROSS JOIN LATERAL (
                 SELECT a.id FROM scheduled_action a
-                WHERE a.status = 'pending' AND a.lane = lanes.id AND a.execute_at <= $1
-                ORDER BY a.execute_at LIMIT $5 FOR UPDATE SKIP LOCKED) due
+                WHERE a.status = 'pending' AND a.lane >= lanes.id
+                    AND (a.lane, a.execute_at) <= (lanes.id, $1)
+                ORDER BY a.lane, a.execute_at LIMIT $5 FOR UPDATE SKIP LOCKED) due
             WHERE lanes.id IS NOT NULL
                 AND lanes.id NOT IN (SELECT x::uuid FROM json_array_elements_text($7::json) x)
             LIMIT $4)

@@ -41,7 +41,7 @@ async fn crowd(store: &TestStore) -> World {
 }
 
 fn values(statement: &str) -> Vec<Value> {
-    let now: Value = at(100).into();
+    let now: Value = at(10_000).into();
     let token = Uuid::new_v4();
     match statement {
         "next_due" => vec![],
@@ -49,8 +49,8 @@ fn values(statement: &str) -> Vec<Value> {
             now,
             token.into(),
             at(30_000).into(),
-            64_i64.into(),
-            8_i64.into(),
+            500_i64.into(),
+            50_i64.into(),
             Uuid::nil().into(),
             "[]".into(),
         ],
@@ -125,6 +125,22 @@ async fn no_statement_of_a_pass_reads_a_whole_table() {
             assert!(plan.contains(index), "{name} does not use {index}:\n{plan}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_lane_s_work_is_found_without_reading_that_of_the_lanes_due_before_it() {
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    for number in 0..3 {
+        let backend = world.backend(&format!("backend {number}")).await;
+        world.queued_from(number * 2000, backend.id, 2000).await;
+    }
+    super::world::execute(&store, "ANALYZE scheduled_action").await;
+    let statements = planned_statements(store.engine());
+    let (name, sql) = statements.into_iter().find(|(name, _)| *name == "claim").unwrap();
+    let plan = plan(&store, name, sql).await;
+    assert!(plan.contains("idx_scheduled_action_lane"), "{plan}");
+    assert!(!plan.contains("idx_scheduled_action_pending"), "{plan}");
 }
 
 #[tokio::test]

@@ -324,13 +324,18 @@ impl World {
 
     /// `n` deliveries of one new occurrence to one backend, due one a millisecond from `at(0)`.
     pub async fn queued(&self, backend: BackendId, n: usize) -> Vec<Delivery> {
+        self.queued_from(0, backend, n).await
+    }
+
+    /// [`Self::queued`], the first due at `start`.
+    pub async fn queued_from(&self, start: i64, backend: BackendId, n: usize) -> Vec<Delivery> {
         let trigger = self.trigger("trigger", None).await;
         let mut occurrence = self.new_occurrence(&trigger, at(0));
         occurrence.deliveries = i32::try_from(n).unwrap();
         let deliveries: Vec<_> = (0..n)
             .map(|number| {
                 let mut new = new_delivery(&occurrence, backend);
-                new.execute_at = at(i64::try_from(number).unwrap());
+                new.execute_at = at(start + i64::try_from(number).unwrap());
                 (new, None)
             })
             .collect();
