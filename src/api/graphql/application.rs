@@ -1,9 +1,10 @@
 //! Applications.
 
 use async_graphql::{Context, ID, InputObject, Object};
+use futures::FutureExt;
 
 use super::backend::{Backend, BackendFilter, read_backends};
-use super::connection::Connection;
+use super::connection::{Connection, Listed};
 use super::context::{Paging, app, caller, loaders, page, scope, wanted};
 use super::error::{Fault, nullable};
 use super::machine_user::{MachineUser, read_machine_users};
@@ -142,13 +143,16 @@ pub struct UpdateApplicationInput {
 }
 
 /// Reads a page of applications.
-pub(super) async fn read_applications(
-    ctx: &Context<'_>,
+pub(super) fn read_applications<'a>(
+    ctx: &'a Context<'_>,
     project: Option<ProjectId>,
     paging: Paging,
-) -> Result<Connection<Application>> {
-    let page = app(ctx).applications(scope(ctx)?, project, &page(ctx, paging)?).await?;
-    Ok(Connection::new(page, Application))
+) -> Listed<'a, Application> {
+    async move {
+        let page = app(ctx).applications(scope(ctx)?, project, &page(ctx, paging)?).await?;
+        Ok(Connection::new(page, Application))
+    }
+    .boxed()
 }
 
 /// A project that can't be seen reads like a missing application.

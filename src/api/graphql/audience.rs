@@ -1,8 +1,9 @@
 //! Audiences.
 
 use async_graphql::{Context, Enum, ID, InputObject, Object, SimpleObject};
+use futures::FutureExt;
 
-use super::connection::{Connection, OrderDirection};
+use super::connection::{Connection, Listed, OrderDirection};
 use super::context::{Paging, app, caller, loaders, named, page, scope};
 use super::error::{Fault, nullable};
 use super::line_oa::LineOa;
@@ -56,7 +57,7 @@ impl Audience {
         #[graphql(desc = "Only what precedes this cursor.")] before: Option<String>,
     ) -> Result<Connection<AudienceMember>> {
         let request = page(ctx, (first, after, last, before))?;
-        let page = app(ctx).audience_members(self.0.id, &request).await?;
+        let page = app(ctx).audience_members(self.0.id, &request).boxed().await?;
         let line_oa = self.0.line_oa_id;
         Ok(Connection::new(page, |member| AudienceMember { member, line_oa }))
     }
@@ -184,20 +185,26 @@ pub struct AudienceMembersRemoved {
 }
 
 /// Reads a page of audiences.
-pub(super) async fn read_audiences(
-    ctx: &Context<'_>,
+pub(super) fn read_audiences<'a>(
+    ctx: &'a Context<'_>,
     line_oa_id: LineOaId,
     filter: Option<AudienceFilter>,
     order: Option<AudienceOrder>,
     paging: Paging,
-) -> Result<Connection<Audience>> {
-    let given = filter.unwrap_or_default();
-    let name_contains = input::search("nameContains", given.name_contains)?;
-    let filter = Filter { line_oa_id, name_contains };
-    let sort =
-        order.map_or_else(Default::default, |order| (order.field.into(), order.direction.into()));
-    let request = page(ctx, paging)?;
-    Ok(Connection::new(app(ctx).audiences(scope(ctx)?, &filter, sort, &request).await?, Audience))
+) -> Listed<'a, Audience> {
+    async move {
+        let given = filter.unwrap_or_default();
+        let name_contains = input::search("nameContains", given.name_contains)?;
+        let filter = Filter { line_oa_id, name_contains };
+        let sort = order
+            .map_or_else(Default::default, |order| (order.field.into(), order.direction.into()));
+        let request = page(ctx, paging)?;
+        Ok(Connection::new(
+            app(ctx).audiences(scope(ctx)?, &filter, sort, &request).await?,
+            Audience,
+        ))
+    }
+    .boxed()
 }
 
 /// Queries of audiences.

@@ -1,9 +1,10 @@
 //! Registered backends.
 
 use async_graphql::{Context, ID, InputObject, Object};
+use futures::FutureExt;
 
 use super::application::Application;
-use super::connection::Connection;
+use super::connection::{Connection, Listed};
 use super::context::{Paging, app, caller, loaders, narrow, nothing, page, scope, wanted};
 use super::delivery::{Delivery, DeliveryFilter, DeliveryOrder, read_deliveries};
 use super::error::{Fault, nullable};
@@ -119,16 +120,19 @@ pub struct BackendFilter {
 }
 
 /// Reads a page of backends.
-pub(super) async fn read_backends(
-    ctx: &Context<'_>,
+pub(super) fn read_backends<'a>(
+    ctx: &'a Context<'_>,
     application: Option<ApplicationId>,
     filter: Option<BackendFilter>,
     paging: Paging,
-) -> Result<Connection<Backend>> {
-    let scope = scope(ctx)?;
-    let active = filter.unwrap_or_default().active;
-    let page = app(ctx).backends(scope, application, active, &page(ctx, paging)?).await?;
-    Ok(Connection::new(page, Backend))
+) -> Listed<'a, Backend> {
+    async move {
+        let scope = scope(ctx)?;
+        let active = filter.unwrap_or_default().active;
+        let page = app(ctx).backends(scope, application, active, &page(ctx, paging)?).await?;
+        Ok(Connection::new(page, Backend))
+    }
+    .boxed()
 }
 
 /// Queries of backends.

@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 
 use async_graphql::{Enum, Object, OutputType, SimpleObject, TypeName};
+use futures::future::BoxFuture;
 
 use crate::domain::page::{Direction, Page};
+use crate::error::Result;
 
 /// One page of a list.
 pub struct Connection<T> {
@@ -12,6 +14,10 @@ pub struct Connection<T> {
     page_info: PageInfo,
     total_count: Option<u64>,
 }
+
+/// A page that is being read. It is boxed where it is begun: the library makes a future for each
+/// field of each row, `name` too, as large as the largest of the row's type.
+pub(super) type Listed<'a, T> = BoxFuture<'a, Result<Connection<T>>>;
 
 /// One thing in a list.
 pub struct Edge<T> {

@@ -1,10 +1,11 @@
 //! Deliveries and their attempts.
 
 use async_graphql::{Context, Enum, ID, InputObject, Object, SimpleObject};
+use futures::FutureExt;
 
 use super::application::Application;
 use super::backend::Backend;
-use super::connection::{Connection, OrderDirection};
+use super::connection::{Connection, Listed, OrderDirection};
 use super::context::{
     Paging, app, caller, counted, distinct, loaders, narrow_to, nothing, page, scope, wanted,
 };
@@ -219,25 +220,28 @@ pub enum DeliveryOrderField {
 }
 
 /// Reads a page of deliveries.
-pub(super) async fn read_deliveries(
-    ctx: &Context<'_>,
+pub(super) fn read_deliveries<'a>(
+    ctx: &'a Context<'_>,
     filter: DeliveryFilter,
     order: Option<DeliveryOrder>,
     paging: Paging,
-) -> Result<Connection<Delivery>> {
-    let scope = scope(ctx)?;
-    let filter = Filter {
-        application_id: wanted("applicationId", filter.application_id)?,
-        occurrence_id: wanted("occurrenceId", filter.occurrence_id)?,
-        trigger_id: wanted("triggerId", filter.trigger_id)?,
-        backend_id: wanted("backendId", filter.backend_id)?,
-        statuses: distinct(filter.statuses),
-        since: filter.since.map(Into::into),
-        until: filter.until.map(Into::into),
-    };
-    let direction = order.map_or(Direction::Descending, |order| order.direction.into());
-    let page = app(ctx).deliveries(scope, &filter, direction, &page(ctx, paging)?).await?;
-    Ok(Connection::new(page, Delivery))
+) -> Listed<'a, Delivery> {
+    async move {
+        let scope = scope(ctx)?;
+        let filter = Filter {
+            application_id: wanted("applicationId", filter.application_id)?,
+            occurrence_id: wanted("occurrenceId", filter.occurrence_id)?,
+            trigger_id: wanted("triggerId", filter.trigger_id)?,
+            backend_id: wanted("backendId", filter.backend_id)?,
+            statuses: distinct(filter.statuses),
+            since: filter.since.map(Into::into),
+            until: filter.until.map(Into::into),
+        };
+        let direction = order.map_or(Direction::Descending, |order| order.direction.into());
+        let page = app(ctx).deliveries(scope, &filter, direction, &page(ctx, paging)?).await?;
+        Ok(Connection::new(page, Delivery))
+    }
+    .boxed()
 }
 
 /// A delivery's id. Whatever is none names no delivery.

@@ -1,9 +1,10 @@
 //! Events: what happened, as rules meet it.
 
 use async_graphql::{Context, Enum, ID, InputObject, Json, Object};
+use futures::FutureExt;
 use serde_json::Value;
 
-use super::connection::{Connection, OrderDirection};
+use super::connection::{Connection, Listed, OrderDirection};
 use super::context::{Paging, app, distinct, named, narrow, nothing, page, scope};
 use super::error::{Fault, nullable};
 use super::line_oa::LineOa;
@@ -207,27 +208,30 @@ pub enum EventOrderField {
 }
 
 /// Reads a page of the events of a LINE OA.
-pub(super) async fn read_events(
-    ctx: &Context<'_>,
+pub(super) fn read_events<'a>(
+    ctx: &'a Context<'_>,
     line_oa: LineOaId,
     filter: EventFilter,
     order: Option<EventOrder>,
     paging: Paging,
-) -> Result<Connection<Event>> {
-    let scope = scope(ctx)?;
-    let event_id = filter.event_id;
-    let filter = Filter {
-        line_oa_id: Some(line_oa),
-        user_id: input::search("userId", filter.user_id)?,
-        event_type: filter.event_type.map(known_event_type).transpose()?,
-        event_id: event_id.map(|id| domain::search_id("eventId", &id)).transpose()?,
-        statuses: distinct(filter.statuses),
-        since: filter.since.map(Into::into),
-        until: filter.until.map(Into::into),
-    };
-    let direction = order.map_or(Direction::Descending, |order| order.direction.into());
-    let page = app(ctx).events(scope, &filter, direction, &page(ctx, paging)?).await?;
-    Ok(Connection::new(page, Event))
+) -> Listed<'a, Event> {
+    async move {
+        let scope = scope(ctx)?;
+        let event_id = filter.event_id;
+        let filter = Filter {
+            line_oa_id: Some(line_oa),
+            user_id: input::search("userId", filter.user_id)?,
+            event_type: filter.event_type.map(known_event_type).transpose()?,
+            event_id: event_id.map(|id| domain::search_id("eventId", &id)).transpose()?,
+            statuses: distinct(filter.statuses),
+            since: filter.since.map(Into::into),
+            until: filter.until.map(Into::into),
+        };
+        let direction = order.map_or(Direction::Descending, |order| order.direction.into());
+        let page = app(ctx).events(scope, &filter, direction, &page(ctx, paging)?).await?;
+        Ok(Connection::new(page, Event))
+    }
+    .boxed()
 }
 
 /// Queries of events.

@@ -1,10 +1,11 @@
 //! LINE Official Accounts.
 
 use async_graphql::{Context, ID, InputObject, Object};
+use futures::FutureExt;
 use secrecy::SecretString;
 
 use super::audience::{Audience, AudienceFilter, AudienceOrder, read_audiences};
-use super::connection::Connection;
+use super::connection::{Connection, Listed};
 use super::context::{Paging, app, caller, loaders, page, scope, wanted};
 use super::error::{Fault, nullable};
 use super::line_user::{LineUser, LineUserFilter, read_line_users};
@@ -152,13 +153,16 @@ impl From<UpdateLineOaInput> for UpdateLineOa {
 }
 
 /// Reads a page of LINE OAs.
-pub(super) async fn read_line_oas(
-    ctx: &Context<'_>,
+pub(super) fn read_line_oas<'a>(
+    ctx: &'a Context<'_>,
     project: Option<ProjectId>,
     paging: Paging,
-) -> Result<Connection<LineOa>> {
-    let page = app(ctx).line_oas(scope(ctx)?, project, &page(ctx, paging)?).await?;
-    Ok(Connection::new(page, LineOa))
+) -> Listed<'a, LineOa> {
+    async move {
+        let page = app(ctx).line_oas(scope(ctx)?, project, &page(ctx, paging)?).await?;
+        Ok(Connection::new(page, LineOa))
+    }
+    .boxed()
 }
 
 /// Queries of LINE OAs.

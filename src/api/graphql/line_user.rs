@@ -1,10 +1,11 @@
 //! The users that LINE OAs know.
 
 use async_graphql::{Context, Enum, ID, InputObject, Json, Object};
+use futures::FutureExt;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::connection::Connection;
+use super::connection::{Connection, Listed};
 use super::context::{
     Paging, app, caller, loaders, named, narrow, narrow_user, nothing, page, scope, wanted,
 };
@@ -168,21 +169,24 @@ pub struct SetLineUserAttributesInput {
 }
 
 /// Reads a page of users.
-pub(super) async fn read_line_users(
-    ctx: &Context<'_>,
+pub(super) fn read_line_users<'a>(
+    ctx: &'a Context<'_>,
     line_oa: LineOaId,
     filter: Option<LineUserFilter>,
     paging: Paging,
-) -> Result<Connection<LineUser>> {
-    let given = filter.unwrap_or_default();
-    let filter = Filter {
-        follow_state: given.follow_state.map(Into::into),
-        audience_id: wanted("audienceId", given.audience_id)?,
-        user_id_contains: input::search("userIdContains", given.user_id_contains)?,
-    };
-    let (scope, request) = (scope(ctx)?, page(ctx, paging)?);
-    let page = app(ctx).line_users(scope, line_oa, &filter, &request).await?;
-    Ok(Connection::new(page, LineUser))
+) -> Listed<'a, LineUser> {
+    async move {
+        let given = filter.unwrap_or_default();
+        let filter = Filter {
+            follow_state: given.follow_state.map(Into::into),
+            audience_id: wanted("audienceId", given.audience_id)?,
+            user_id_contains: input::search("userIdContains", given.user_id_contains)?,
+        };
+        let (scope, request) = (scope(ctx)?, page(ctx, paging)?);
+        let page = app(ctx).line_users(scope, line_oa, &filter, &request).await?;
+        Ok(Connection::new(page, LineUser))
+    }
+    .boxed()
 }
 
 /// Queries of users of LINE OAs.

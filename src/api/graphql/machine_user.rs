@@ -1,10 +1,11 @@
 //! Machine users.
 
 use async_graphql::{Context, ID, InputObject, MaybeUndefined, Object, SimpleObject};
+use futures::FutureExt;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::application::Application;
-use super::connection::Connection;
+use super::connection::{Connection, Listed};
 use super::context::{Paging, app, caller, named, page, scope};
 use super::error::{Fault, nullable};
 use super::time::DateTime;
@@ -106,14 +107,17 @@ pub struct UpdateMachineUserInput {
 }
 
 /// Reads a page of machine users.
-pub(super) async fn read_machine_users(
-    ctx: &Context<'_>,
+pub(super) fn read_machine_users<'a>(
+    ctx: &'a Context<'_>,
     application: ApplicationId,
     paging: Paging,
-) -> Result<Connection<MachineUser>> {
-    let (scope, request) = (scope(ctx)?, page(ctx, paging)?);
-    let page = app(ctx).machine_users(scope, application, &request).await?;
-    Ok(Connection::new(page, MachineUser))
+) -> Listed<'a, MachineUser> {
+    async move {
+        let (scope, request) = (scope(ctx)?, page(ctx, paging)?);
+        let page = app(ctx).machine_users(scope, application, &request).await?;
+        Ok(Connection::new(page, MachineUser))
+    }
+    .boxed()
 }
 
 /// Queries of machine users.

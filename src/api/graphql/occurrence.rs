@@ -1,9 +1,10 @@
 //! Occurrences: the ledger of due times.
 
 use async_graphql::{Context, Enum, ID, InputObject, Object, SimpleObject};
+use futures::FutureExt;
 
 use super::application::Application;
-use super::connection::{Connection, OrderDirection};
+use super::connection::{Connection, Listed, OrderDirection};
 use super::context::{
     Paging, app, counted, distinct, loaders, narrow_to, nothing, page, scope, wanted,
 };
@@ -212,23 +213,26 @@ pub enum OccurrenceOrderField {
 }
 
 /// Reads a page of occurrences.
-pub(super) async fn read_occurrences(
-    ctx: &Context<'_>,
+pub(super) fn read_occurrences<'a>(
+    ctx: &'a Context<'_>,
     filter: OccurrenceFilter,
     order: Option<OccurrenceOrder>,
     paging: Paging,
-) -> Result<Connection<Occurrence>> {
-    let scope = scope(ctx)?;
-    let filter = Filter {
-        application_id: wanted("applicationId", filter.application_id)?,
-        trigger_id: wanted("triggerId", filter.trigger_id)?,
-        statuses: distinct(filter.statuses),
-        since: filter.since.map(Into::into),
-        until: filter.until.map(Into::into),
-    };
-    let direction = order.map_or(Direction::Descending, |order| order.direction.into());
-    let page = app(ctx).occurrences(scope, &filter, direction, &page(ctx, paging)?).await?;
-    Ok(Connection::new(page, Occurrence))
+) -> Listed<'a, Occurrence> {
+    async move {
+        let scope = scope(ctx)?;
+        let filter = Filter {
+            application_id: wanted("applicationId", filter.application_id)?,
+            trigger_id: wanted("triggerId", filter.trigger_id)?,
+            statuses: distinct(filter.statuses),
+            since: filter.since.map(Into::into),
+            until: filter.until.map(Into::into),
+        };
+        let direction = order.map_or(Direction::Descending, |order| order.direction.into());
+        let page = app(ctx).occurrences(scope, &filter, direction, &page(ctx, paging)?).await?;
+        Ok(Connection::new(page, Occurrence))
+    }
+    .boxed()
 }
 
 /// Queries of occurrences.

@@ -1,6 +1,7 @@
 //! Projects and their members.
 
 use async_graphql::{Context, Enum, ID, InputObject, Object};
+use futures::FutureExt;
 
 use super::application::{Application, read_applications};
 use super::connection::Connection;
@@ -71,7 +72,7 @@ impl Project {
     ) -> Result<Connection<ProjectMember>> {
         let scope = scope(ctx)?;
         let request = page(ctx, (first, after, last, before))?;
-        let page = app(ctx).project_members(scope, self.0.id, &request).await?;
+        let page = app(ctx).project_members(scope, self.0.id, &request).boxed().await?;
         Ok(Connection::new(page, ProjectMember))
     }
 

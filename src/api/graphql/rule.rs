@@ -1,10 +1,11 @@
 //! Trigger rules.
 
 use async_graphql::{Context, Enum, ID, InputObject, Json, Object};
+use futures::FutureExt;
 use serde_json::Value;
 
 use super::audience::Audience;
-use super::connection::{Connection, OrderDirection};
+use super::connection::{Connection, Listed, OrderDirection};
 use super::context::{Paging, app, caller, narrow, nothing, page, scope, wanted};
 use super::error::{Fault, nullable};
 use super::line_oa::LineOa;
@@ -268,32 +269,35 @@ pub(super) struct RulesOf {
 }
 
 /// Reads a page of rules.
-pub(super) async fn read_rules(
-    ctx: &Context<'_>,
+pub(super) fn read_rules<'a>(
+    ctx: &'a Context<'_>,
     of: RulesOf,
     filter: Option<TriggerRuleFilter>,
     order: Option<TriggerRuleOrder>,
     paging: Paging,
-) -> Result<Connection<TriggerRule>> {
-    let given = filter.unwrap_or_default();
-    let workflow = wanted("workflowId", given.workflow_id)?;
-    let request = page(ctx, paging)?;
-    let scope = scope(ctx)?;
-    if of.workflow.is_some() && workflow.is_some() && of.workflow != workflow {
-        return Ok(Connection::new(crate::domain::page::Page::empty(&request), TriggerRule));
+) -> Listed<'a, TriggerRule> {
+    async move {
+        let given = filter.unwrap_or_default();
+        let workflow = wanted("workflowId", given.workflow_id)?;
+        let request = page(ctx, paging)?;
+        let scope = scope(ctx)?;
+        if of.workflow.is_some() && workflow.is_some() && of.workflow != workflow {
+            return Ok(Connection::new(crate::domain::page::Page::empty(&request), TriggerRule));
+        }
+        let filter = Filter {
+            line_oa_id: of.line_oa,
+            enabled: given.enabled,
+            source_type: given.source_type.map(known_source_type).transpose()?,
+            action_type: given.action_type.map(known_action_type).transpose()?,
+            workflow_id: of.workflow.or(workflow),
+            name_contains: input::search("nameContains", given.name_contains)?,
+        };
+        let sort = order
+            .map_or_else(Default::default, |order| (order.field.into(), order.direction.into()));
+        let page = app(ctx).trigger_rules(scope, &filter, sort, &request).await?;
+        Ok(Connection::new(page, TriggerRule))
     }
-    let filter = Filter {
-        line_oa_id: of.line_oa,
-        enabled: given.enabled,
-        source_type: given.source_type.map(known_source_type).transpose()?,
-        action_type: given.action_type.map(known_action_type).transpose()?,
-        workflow_id: of.workflow.or(workflow),
-        name_contains: input::search("nameContains", given.name_contains)?,
-    };
-    let sort =
-        order.map_or_else(Default::default, |order| (order.field.into(), order.direction.into()));
-    let page = app(ctx).trigger_rules(scope, &filter, sort, &request).await?;
-    Ok(Connection::new(page, TriggerRule))
+    .boxed()
 }
 
 /// Queries of trigger rules.

@@ -1,9 +1,10 @@
 //! Cycles: the due times of time-based rules, and how far their audiences have been walked.
 
 use async_graphql::{Context, Enum, ID, InputObject, Object};
+use futures::FutureExt;
 
 use super::audience::Audience;
-use super::connection::{Connection, OrderDirection};
+use super::connection::{Connection, Listed, OrderDirection};
 use super::context::{Paging, app, distinct, narrow, nothing, page, scope, wanted};
 use super::error::{Fault, nullable};
 use super::line_oa::LineOa;
@@ -170,23 +171,26 @@ pub enum ScheduledTriggerExecutionOrderField {
 }
 
 /// Reads a page of cycles.
-pub(super) async fn read_executions(
-    ctx: &Context<'_>,
+pub(super) fn read_executions<'a>(
+    ctx: &'a Context<'_>,
     filter: ScheduledTriggerExecutionFilter,
     order: Option<ScheduledTriggerExecutionOrder>,
     paging: Paging,
-) -> Result<Connection<ScheduledTriggerExecution>> {
-    let scope = scope(ctx)?;
-    let filter = Filter {
-        line_oa_id: wanted("lineOaId", filter.line_oa_id)?,
-        trigger_rule_id: wanted("triggerRuleId", filter.trigger_rule_id)?,
-        statuses: distinct(filter.statuses),
-        since: filter.since.map(Into::into),
-        until: filter.until.map(Into::into),
-    };
-    let direction = order.map_or(Direction::Descending, |order| order.direction.into());
-    let page = app(ctx).cycles(scope, &filter, direction, &page(ctx, paging)?).await?;
-    Ok(Connection::new(page, ScheduledTriggerExecution))
+) -> Listed<'a, ScheduledTriggerExecution> {
+    async move {
+        let scope = scope(ctx)?;
+        let filter = Filter {
+            line_oa_id: wanted("lineOaId", filter.line_oa_id)?,
+            trigger_rule_id: wanted("triggerRuleId", filter.trigger_rule_id)?,
+            statuses: distinct(filter.statuses),
+            since: filter.since.map(Into::into),
+            until: filter.until.map(Into::into),
+        };
+        let direction = order.map_or(Direction::Descending, |order| order.direction.into());
+        let page = app(ctx).cycles(scope, &filter, direction, &page(ctx, paging)?).await?;
+        Ok(Connection::new(page, ScheduledTriggerExecution))
+    }
+    .boxed()
 }
 
 /// Queries of cycles.

@@ -1,9 +1,10 @@
 //! Tenants.
 
 use async_graphql::{Context, ID, InputObject, Object};
+use futures::FutureExt;
 
 use super::application::Application;
-use super::connection::Connection;
+use super::connection::{Connection, Listed};
 use super::context::{Paging, app, caller, named, page, scope};
 use super::error::{Fault, nullable};
 use super::time::DateTime;
@@ -80,15 +81,18 @@ pub struct UpdateTenantInput {
 }
 
 /// Reads a page of tenants.
-pub(super) async fn read_tenants(
-    ctx: &Context<'_>,
+pub(super) fn read_tenants<'a>(
+    ctx: &'a Context<'_>,
     application: ApplicationId,
     environment: Option<String>,
     paging: Paging,
-) -> Result<Connection<Tenant>> {
-    let (scope, request) = (scope(ctx)?, page(ctx, paging)?);
-    let page = app(ctx).tenants(scope, application, environment.as_deref(), &request).await?;
-    Ok(Connection::new(page, Tenant))
+) -> Listed<'a, Tenant> {
+    async move {
+        let (scope, request) = (scope(ctx)?, page(ctx, paging)?);
+        let page = app(ctx).tenants(scope, application, environment.as_deref(), &request).await?;
+        Ok(Connection::new(page, Tenant))
+    }
+    .boxed()
 }
 
 /// Queries of tenants.

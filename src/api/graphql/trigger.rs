@@ -1,9 +1,10 @@
 //! Triggers.
 
 use async_graphql::{Context, Enum, ID, InputObject, MaybeUndefined, Object};
+use futures::FutureExt;
 
 use super::application::Application;
-use super::connection::{Connection, OrderDirection};
+use super::connection::{Connection, Listed, OrderDirection};
 use super::context::{app, caller, loaders, narrow, nothing, page, scope, wanted};
 use super::error::{Fault, nullable};
 use super::occurrence::{Occurrence, OccurrenceFilter, OccurrenceOrder, read_occurrences};
@@ -233,24 +234,27 @@ impl From<UpdateTriggerInput> for UpdateTrigger {
 }
 
 /// Reads a page of triggers.
-pub(super) async fn read_triggers(
-    ctx: &Context<'_>,
+pub(super) fn read_triggers<'a>(
+    ctx: &'a Context<'_>,
     application: Option<ApplicationId>,
     filter: Option<TriggerFilter>,
     order: Option<TriggerOrder>,
     paging: super::context::Paging,
-) -> Result<Connection<Trigger>> {
-    let given = filter.unwrap_or_default();
-    let filter = Filter {
-        application_id: application,
-        enabled: given.enabled,
-        run_key: input::search("runKey", given.run_key)?,
-        name_contains: input::search("nameContains", given.name_contains)?,
-    };
-    let sort =
-        order.map_or_else(Default::default, |order| (order.field.into(), order.direction.into()));
-    let request = page(ctx, paging)?;
-    Ok(Connection::new(app(ctx).triggers(scope(ctx)?, &filter, sort, &request).await?, Trigger))
+) -> Listed<'a, Trigger> {
+    async move {
+        let given = filter.unwrap_or_default();
+        let filter = Filter {
+            application_id: application,
+            enabled: given.enabled,
+            run_key: input::search("runKey", given.run_key)?,
+            name_contains: input::search("nameContains", given.name_contains)?,
+        };
+        let sort = order
+            .map_or_else(Default::default, |order| (order.field.into(), order.direction.into()));
+        let request = page(ctx, paging)?;
+        Ok(Connection::new(app(ctx).triggers(scope(ctx)?, &filter, sort, &request).await?, Trigger))
+    }
+    .boxed()
 }
 
 /// Queries of triggers.

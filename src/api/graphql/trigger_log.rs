@@ -1,12 +1,13 @@
 //! The trigger log of rules: what was evaluated and done, and why not.
 
 use async_graphql::{Context, Enum, ID, InputObject, Json, Object};
+use futures::FutureExt;
 use serde_json::Value;
 
 use super::application::Application;
 use super::audience::Audience;
 use super::backend::Backend;
-use super::connection::{Connection, OrderDirection};
+use super::connection::{Connection, Listed, OrderDirection};
 use super::context::{Paging, app, distinct, page, scope, wanted};
 use super::event::Event;
 use super::line_oa::LineOa;
@@ -252,27 +253,30 @@ pub enum TriggerLogOrderField {
 }
 
 /// Reads a page of the trigger log.
-pub(super) async fn read_trigger_logs(
-    ctx: &Context<'_>,
+pub(super) fn read_trigger_logs<'a>(
+    ctx: &'a Context<'_>,
     filter: TriggerLogFilter,
     order: Option<TriggerLogOrder>,
     paging: Paging,
-) -> Result<Connection<TriggerLog>> {
-    let (scope, work) = (scope(ctx)?, filter.scheduled_action_id);
-    let filter = Filter {
-        line_oa_id: wanted("lineOaId", filter.line_oa_id)?,
-        trigger_rule_id: wanted("triggerRuleId", filter.trigger_rule_id)?,
-        user_id: input::search("userId", filter.user_id)?,
-        event_id: wanted("eventId", filter.event_id)?,
-        scheduled_action_id: wanted("scheduledActionId", work)?,
-        statuses: distinct(filter.statuses),
-        reason: input::search("reason", filter.reason)?,
-        since: filter.since.map(Into::into),
-        until: filter.until.map(Into::into),
-    };
-    let direction = order.map_or(Direction::Descending, |order| order.direction.into());
-    let page = app(ctx).trigger_logs(scope, &filter, direction, &page(ctx, paging)?).await?;
-    Ok(Connection::new(page, TriggerLog))
+) -> Listed<'a, TriggerLog> {
+    async move {
+        let (scope, work) = (scope(ctx)?, filter.scheduled_action_id);
+        let filter = Filter {
+            line_oa_id: wanted("lineOaId", filter.line_oa_id)?,
+            trigger_rule_id: wanted("triggerRuleId", filter.trigger_rule_id)?,
+            user_id: input::search("userId", filter.user_id)?,
+            event_id: wanted("eventId", filter.event_id)?,
+            scheduled_action_id: wanted("scheduledActionId", work)?,
+            statuses: distinct(filter.statuses),
+            reason: input::search("reason", filter.reason)?,
+            since: filter.since.map(Into::into),
+            until: filter.until.map(Into::into),
+        };
+        let direction = order.map_or(Direction::Descending, |order| order.direction.into());
+        let page = app(ctx).trigger_logs(scope, &filter, direction, &page(ctx, paging)?).await?;
+        Ok(Connection::new(page, TriggerLog))
+    }
+    .boxed()
 }
 
 /// Queries of the trigger log.

@@ -1,9 +1,10 @@
 //! Workflows.
 
 use async_graphql::{Context, ID, InputObject, Object};
+use futures::FutureExt;
 
 use super::application::Application;
-use super::connection::Connection;
+use super::connection::{Connection, Listed};
 use super::context::{Paging, app, caller, loaders, named, page, scope};
 use super::error::{Fault, nullable};
 use super::rule::{RulesOf, TriggerRule, TriggerRuleFilter, TriggerRuleOrder, read_rules};
@@ -89,14 +90,17 @@ pub struct UpdateWorkflowInput {
 }
 
 /// Reads a page of workflows.
-pub(super) async fn read_workflows(
-    ctx: &Context<'_>,
+pub(super) fn read_workflows<'a>(
+    ctx: &'a Context<'_>,
     application: ApplicationId,
     paging: Paging,
-) -> Result<Connection<Workflow>> {
-    let (scope, request) = (scope(ctx)?, page(ctx, paging)?);
-    let page = app(ctx).workflows(scope, application, &request).await?;
-    Ok(Connection::new(page, Workflow))
+) -> Listed<'a, Workflow> {
+    async move {
+        let (scope, request) = (scope(ctx)?, page(ctx, paging)?);
+        let page = app(ctx).workflows(scope, application, &request).await?;
+        Ok(Connection::new(page, Workflow))
+    }
+    .boxed()
 }
 
 /// Queries of workflows.

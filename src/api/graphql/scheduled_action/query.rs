@@ -1,9 +1,10 @@
 //! Finding scheduled actions, and the two changes that people make to them.
 
 use async_graphql::{Context, Enum, ID, InputObject, Object};
+use futures::FutureExt;
 
 use super::ScheduledAction;
-use crate::api::graphql::connection::{Connection, OrderDirection};
+use crate::api::graphql::connection::{Connection, Listed, OrderDirection};
 use crate::api::graphql::context::{Paging, app, caller, distinct, page, scope, wanted};
 use crate::api::graphql::error::{Fault, nullable};
 use crate::api::graphql::time::DateTime;
@@ -75,28 +76,32 @@ pub enum ScheduledActionOrderField {
 }
 
 /// Reads a page of scheduled actions.
-pub(in crate::api::graphql) async fn read_scheduled_actions(
-    ctx: &Context<'_>,
+pub(in crate::api::graphql) fn read_scheduled_actions<'a>(
+    ctx: &'a Context<'_>,
     filter: ScheduledActionFilter,
     order: Option<ScheduledActionOrder>,
     paging: Paging,
-) -> Result<Connection<ScheduledAction>> {
-    let scope = scope(ctx)?;
-    let filter = Filter {
-        line_oa_id: wanted("lineOaId", filter.line_oa_id)?,
-        trigger_rule_id: wanted("triggerRuleId", filter.trigger_rule_id)?,
-        event_id: wanted("eventId", filter.event_id)?,
-        user_id: input::search("userId", filter.user_id)?,
-        workflow_id: wanted("workflowId", filter.workflow_id)?,
-        application_id: wanted("applicationId", filter.application_id)?,
-        action_type: filter.action_type.map(known_action_type).transpose()?,
-        statuses: distinct(filter.statuses),
-        since: filter.since.map(Into::into),
-        until: filter.until.map(Into::into),
-    };
-    let direction = order.map_or(Direction::Descending, |order| order.direction.into());
-    let page = app(ctx).scheduled_actions(scope, &filter, direction, &page(ctx, paging)?).await?;
-    Ok(Connection::new(page, ScheduledAction))
+) -> Listed<'a, ScheduledAction> {
+    async move {
+        let scope = scope(ctx)?;
+        let filter = Filter {
+            line_oa_id: wanted("lineOaId", filter.line_oa_id)?,
+            trigger_rule_id: wanted("triggerRuleId", filter.trigger_rule_id)?,
+            event_id: wanted("eventId", filter.event_id)?,
+            user_id: input::search("userId", filter.user_id)?,
+            workflow_id: wanted("workflowId", filter.workflow_id)?,
+            application_id: wanted("applicationId", filter.application_id)?,
+            action_type: filter.action_type.map(known_action_type).transpose()?,
+            statuses: distinct(filter.statuses),
+            since: filter.since.map(Into::into),
+            until: filter.until.map(Into::into),
+        };
+        let direction = order.map_or(Direction::Descending, |order| order.direction.into());
+        let page =
+            app(ctx).scheduled_actions(scope, &filter, direction, &page(ctx, paging)?).await?;
+        Ok(Connection::new(page, ScheduledAction))
+    }
+    .boxed()
 }
 
 /// Queries of scheduled actions.
