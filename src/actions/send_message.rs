@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{Action, Doing, Preparing, Work, stored};
-use crate::domain::line::LineCall;
+use crate::domain::line::{LineCall, MESSAGE_TYPES};
 use crate::domain::rule::misfit::Misfit;
 use crate::domain::rule::template::{check_strings, render_strings};
 
@@ -26,7 +26,7 @@ pub struct SendMessage {
 #[expect(dead_code, reason = "it is there for its schema")]
 struct Message {
     /// Its type, such as `text`, `image` or `flex`.
-    #[schemars(length(min = 1))]
+    #[schemars(extend("enum" = MESSAGE_TYPES))]
     r#type: String,
 }
 
@@ -67,12 +67,11 @@ impl Action for SendMessage {
 }
 
 fn check_message(message: &Map<String, Value>) -> Result<(), Misfit> {
-    let word = |text: &str| {
-        !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
-    };
-    let Some(kind) = message.get("type").and_then(Value::as_str).filter(|text| word(text)) else {
-        return Err(Misfit::new("type", "must be the type of a LINE message, such as text"));
-    };
+    let kind = message.get("type").and_then(Value::as_str).unwrap_or_default();
+    if !MESSAGE_TYPES.contains(&kind) {
+        let known = MESSAGE_TYPES.join(", ");
+        return Err(Misfit::new("type", format!("must be the type of a LINE message: {known}")));
+    }
     let text = message.get("text").and_then(Value::as_str).map(str::trim);
     if kind == "text" && text.is_none_or(str::is_empty) {
         return Err(Misfit::new("text", "must be a text of 1 to 5000 characters"));

@@ -31,6 +31,13 @@ pub struct LineOa {
     pub updated_at: DateTime<Utc>,
 }
 
+/// The types of the message objects that the Messaging API sends (developers.line.biz, Messaging API
+/// reference, "Message objects", read in November 2026).
+pub const MESSAGE_TYPES: [&str; 11] = [
+    "text", "textV2", "sticker", "image", "video", "audio", "location", "coupon", "imagemap",
+    "template", "flex",
+];
+
 /// What is known of whether a user is a friend of the account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -212,6 +212,18 @@ pub async fn counts(
     Ok(rows.into_iter().map(|(id, n)| (id.into(), n)).collect())
 }
 
+/// Whether the user is in the audience. None is in one that is not there.
+pub async fn has_member(
+    db: &impl ConnectionTrait,
+    audience: AudienceId,
+    user_id: &str,
+) -> Result<bool> {
+    use audience_member::{Column, Entity};
+    let select =
+        Entity::find().filter(Column::AudienceId.eq(audience.0)).filter(Column::UserId.eq(user_id));
+    Ok(select.count(db).await? > 0)
+}
+
 /// The next members of an audience by user id, after `cursor`, at most `limit`.
 pub async fn members_after(
     db: &impl ConnectionTrait,

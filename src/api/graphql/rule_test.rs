@@ -60,7 +60,8 @@ pub struct TriggerRuleTest {
 /// A gate that a firing must pass.
 #[derive(SimpleObject)]
 pub struct TriggerRuleTestGate {
-    /// `enabled`, `scope`, `source`, `condition`, `user` (where the action needs one), `expiry`,
+    /// `enabled`, `scope`, `source`, `audience` (of a rule by the schedule, where the event names a
+    /// user), `condition`, `user` (where the action needs one), `expiry`,
     /// `action` (whether it can be rendered), `subject` (where a later event about the same would
     /// replace this one), `workflow` (where the rule resumes one), `frequency`, `cooldown`, or
     /// `waiting` (whether an action of the rule waits for the user).
@@ -70,7 +71,8 @@ pub struct TriggerRuleTestGate {
     /// What it saw, in words.
     saw: String,
     /// The reason that the trigger log would hold, for example `frequency`; none if it is passed.
-    /// Of a real event `disabled` and `scope` are never logged: it does not meet such a rule.
+    /// Of a real event `disabled` and `scope` are never logged: it does not meet such a rule; nor is
+    /// `audience`: a cycle goes through the members alone.
     reason: Option<String>,
 }
 

@@ -18,8 +18,8 @@ use crate::domain::page::{Direction, PageRequest};
 use crate::domain::scheduled_action::ScheduledAction;
 use crate::error::{Error, Result};
 use crate::rules::{CompiledRule, Occasion, examine};
-use crate::sources::{self, ParsedPayload, SourceType};
-use crate::store::{event, line, rule, scheduled_action, workflow};
+use crate::sources::{self, ParsedPayload, SourceType, Timetable};
+use crate::store::{audience, event, line, rule, scheduled_action, workflow};
 
 /// The rule that is tried.
 #[derive(Debug, Clone)]
@@ -52,6 +52,9 @@ pub(super) struct Past {
     pub(super) last_fired_at: Option<DateTime<Utc>>,
     /// The rule's open work for the user.
     pub(super) waiting: Vec<ScheduledAction>,
+    /// Whether the user is in the audience of a time-based rule; none: any user may do, or no user
+    /// is named.
+    pub(super) in_audience: Option<bool>,
     /// A later event about the same subject has come.
     pub(super) stale: bool,
     /// Whether the workflow that the rule resumes is there; none when it resumes none.
@@ -108,6 +111,10 @@ impl App {
             let (up, page) = (Direction::Ascending, PageRequest::default());
             let open = scheduled_action::list(db, Scope::Everything, &filter, up, &page).await?;
             past.waiting = open.rows.into_iter().map(|(_, action)| action).collect();
+            if let Some(timetable) = timetable(compiled) {
+                let found = audience::has_member(db, timetable.audience_id, user).await?;
+                past.in_audience = Some(found);
+            }
         }
         let resumes = compiled.parts().is_ok_and(|parts| parts.action.needs.workflow);
         if let Some(id) = rule.workflow_id.filter(|_| resumes) {
@@ -116,6 +123,11 @@ impl App {
         }
         Ok(past)
     }
+}
+
+/// When a time-based rule is due and for whom; none of any other.
+fn timetable(compiled: &CompiledRule) -> Option<&Timetable> {
+    compiled.parts().ok()?.source.timetable.as_ref()
 }
 
 /// The event, as it would have been stored, and its payload.
@@ -133,8 +145,7 @@ fn happening(
         return Err(Error::invalid("event", reason));
     }
     let occurred_at = sample.occurred_at.unwrap_or(now);
-    let timetable = compiled.parts().ok().and_then(|parts| parts.source.timetable.as_ref());
-    let payload = match (sample.payload, timetable) {
+    let payload = match (sample.payload, timetable(compiled)) {
         (Some(payload), _) => payload,
         (None, Some(timetable)) => sources::due_payload(occurred_at, timetable.audience_id),
         (None, None) => json!({}),

@@ -65,9 +65,16 @@ pub(super) fn told(
     let condition = of(GateName::Condition)
         .or_else(|| compiled.parts().ok().map(|_| passed("condition", "the rule has none")));
     let replaces = replaces(event, past);
+    let audience = past.in_audience.map(audience);
     let mut gates: Vec<_> = [of(GateName::Enabled), of(GateName::Scope), of(GateName::Source)]
         .into_iter()
-        .chain([condition, of(GateName::User), of(GateName::Expiry), Some(action(&rendered))])
+        .chain([
+            audience,
+            condition,
+            of(GateName::User),
+            of(GateName::Expiry),
+            Some(action(&rendered)),
+        ])
         .chain([subject(event, past), past.has_workflow.map(workflow)])
         .flatten()
         .collect();
@@ -104,6 +111,16 @@ fn asked(gate: &Gate) -> TestedGate {
     let reason = (!gate.passed).then(|| gate.name.reason());
     let (gate, passed, saw) = (gate.name.as_str(), gate.passed, gate.saw.clone().into_owned());
     TestedGate { gate, passed, saw, reason }
+}
+
+fn audience(is_in: bool) -> TestedGate {
+    match is_in {
+        true => passed("audience", "the user is in the rule's audience"),
+        false => {
+            let saw = "the user is not in the rule's audience, whose members alone it is due for";
+            failed("audience", "audience", saw)
+        }
+    }
 }
 
 /// Whether an event that has a subject comes too late.

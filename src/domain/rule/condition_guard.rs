@@ -4,7 +4,11 @@
 //! condition must not cost more than it shows, so loops do not nest, build nothing and match no
 //! patterns.
 
-use cel::common::ast::{ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
+use cel::common::ast::{
+    ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators,
+};
+
+use super::facts::lacks;
 
 /// How deep a condition may nest: brackets, and operators or dots in a row.
 pub(super) const DEPTH_MAX: usize = 40;
@@ -32,6 +36,9 @@ pub(super) fn nesting(text: &str) -> Result<(), Fault> {
             b'/' if bytes.get(at + 1) == Some(&b'/') => {
                 bytes[at..].iter().position(|b| *b == b'\n').map_or(bytes.len(), |end| at + end)
             }
+            b'=' if is_alone(bytes, at) => {
+                return Err((at, "`=` is not known; write `==` to compare".to_owned()));
+            }
             byte => {
                 count(&mut levels, byte, bytes.get(at + 1).copied());
                 at + 1
@@ -45,6 +52,13 @@ pub(super) fn nesting(text: &str) -> Result<(), Fault> {
         at = next;
     }
     Ok(())
+}
+
+/// Whether the `=` at `at` is no part of `==`, `!=`, `<=` or `>=`.
+fn is_alone(bytes: &[u8], at: usize) -> bool {
+    let before = at.checked_sub(1).map(|at| bytes[at]);
+    let after = bytes.get(at + 1);
+    !before.is_some_and(|byte| b"=!<>".contains(&byte)) && after != Some(&b'=')
 }
 
 /// What has been seen since a bracket opened.
@@ -181,7 +195,10 @@ impl<'a> Walk<'a> {
             Expr::Unspecified => fault("it is not complete".to_owned()),
             Expr::Literal(_) => Ok(()),
             Expr::Ident(name) => self.name(node.id, name, place),
-            Expr::Select(select) => self.expression(&select.operand, place),
+            Expr::Select(select) => {
+                self.part(node.id, select)?;
+                self.expression(&select.operand, place)
+            }
             Expr::Call(call) => self.call(node.id, call, place),
             Expr::Comprehension(_) if place != Place::Outside => fault(
                 "loops (all, exists, exists_one, filter) can't stand in each other".to_owned(),
@@ -222,6 +239,19 @@ impl<'a> Walk<'a> {
             return Ok(());
         }
         Err((id, format!("`{plain}` is not known; known are event, user and now")))
+    }
+
+    /// A part that `event` or `user` never has is a slip of the pen.
+    fn part(&self, id: u64, select: &SelectExpr) -> Result<(), (u64, String)> {
+        let Expr::Ident(name) = &select.operand.expr else { return Ok(()) };
+        let name = name.trim_start_matches('.');
+        if self.names.contains(&name) {
+            return Ok(());
+        }
+        match lacks(name, &select.field) {
+            None => Ok(()),
+            Some(right) => Err((id, format!("`{name}.{}` is not known; {right}", select.field))),
+        }
     }
 
     fn call(

@@ -25,6 +25,36 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
+fn a_part_that_nothing_has_and_a_single_equals_sign_are_refused_with_what_would_be_right() {
+    for (text, slip, right) in [
+        ("user.attributs.tier == 'gold'", "`user.attributs`", "user has id, following, attributes"),
+        (
+            "has(event.playload.a)",
+            "`event.playload`",
+            "event has id, type, userId, occurredAt, payload",
+        ),
+        ("now.year > 2026", "`now.year`", "now has no parts"),
+        ("user.attributes.tier = 'gold'", "`=`", "write `==`"),
+        ("a='b'", "`=`", "write `==`"),
+    ] {
+        let reason = refused(text);
+        assert!(
+            reason.contains(&format!("{slip} is not known")) && reason.contains(right),
+            "{reason}"
+        );
+    }
+    let line = refused("true &&\n user.attributes.a = 1");
+    assert!(line.starts_with("line 2, column 20"), "{line}");
+    for text in [
+        "event.payload.total >= 250 && event.payload.total != 1 && event.payload.total<=250",
+        "event.payload.name == 'a=b' || true",
+        "event.payload.rows.exists(user, user.n == 1)",
+    ] {
+        assert_eq!(says(text), Ok(true), "{text}");
+    }
+}
+
+#[test]
 fn a_condition_speaks_of_event_user_and_now() {
     for text in [
         "true",

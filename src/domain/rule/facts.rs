@@ -41,6 +41,28 @@ pub struct Facts<'a> {
     template: OnceCell<minijinja::Value>,
 }
 
+/// What there is, and what it has; below payload and attributes there may be anything.
+const NAMES: [(&str, &[&str]); 3] = [
+    ("event", &["id", "type", "userId", "occurredAt", "payload"]),
+    ("user", &["id", "following", "attributes"]),
+    ("now", &[]),
+];
+
+/// Whether there is something of that name.
+pub(super) fn is_known(name: &str) -> bool {
+    NAMES.iter().any(|(known, _)| *known == name)
+}
+
+/// What a known name has, if it has no such part.
+pub(super) fn lacks(name: &str, part: &str) -> Option<String> {
+    let (_, known) = NAMES.iter().find(|(known, _)| *known == name)?;
+    match known {
+        [] => Some(format!("{name} has no parts")),
+        known if known.contains(&part) => None,
+        known => Some(format!("{name} has {}", known.join(", "))),
+    }
+}
+
 static ENV: LazyLock<Arc<cel::Env>> = LazyLock::new(|| Arc::new(cel::Env::stdlib()));
 
 impl<'a> Facts<'a> {

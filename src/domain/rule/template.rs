@@ -16,7 +16,7 @@ use minijinja::value::ValueKind;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, filters, tests as is};
 use serde_json::{Map, Value};
 
-use super::facts::{Facts, TEXT_MAX};
+use super::facts::{Facts, TEXT_MAX, is_known, lacks};
 use super::misfit::{Misfit, cut, join};
 use super::template_guard::{check as guard, is_template};
 
@@ -25,13 +25,6 @@ use super::template_guard::{check as guard, is_template};
 pub const RENDERED_MAX: usize = TEXT_MAX;
 /// All texts of one configuration together, in bytes.
 pub const ALL_MAX: usize = 50 * 1024;
-
-/// What there is, and what it has; below payload and attributes there may be anything.
-const NAMES: [(&str, &[&str]); 3] = [
-    ("event", &["id", "type", "userId", "occurredAt", "payload"]),
-    ("user", &["id", "following", "attributes"]),
-    ("now", &[]),
-];
 
 /// Steps of the engine for one text.
 const FUEL: u32 = 10_000;
@@ -123,13 +116,9 @@ fn unknown(text: &str) -> Result<(), Misfit> {
     let found = names(text).into_iter().find_map(|name| {
         let mut parts = name.split('.');
         let (root, part) = (parts.next()?, parts.next());
-        let (slip, right) = match (NAMES.iter().find(|(known, _)| *known == root), part) {
-            (None, _) => (root, "known are event, user and now".to_owned()),
-            (Some((_, [])), Some(_)) => (name.as_str(), format!("{root} has no parts")),
-            (Some((_, known)), Some(part)) if !known.contains(&part) => {
-                (name.as_str(), format!("{root} has {}", known.join(", ")))
-            }
-            _ => return None,
+        let (slip, right) = match is_known(root) {
+            false => (root, "known are event, user and now".to_owned()),
+            true => (name.as_str(), lacks(root, part?)?),
         };
         Some(format!("`{}` is not known; {right}", cut(slip, 50)))
     });

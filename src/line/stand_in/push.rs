@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::domain::line::user_id;
+use crate::domain::line::{MESSAGE_TYPES, user_id};
 
 const MESSAGES: std::ops::RangeInclusive<usize> = 1..=5;
 const TEXT_CHARS: usize = 5000;
@@ -51,6 +51,7 @@ fn objection(message: &Value) -> Option<(&'static str, &'static str)> {
             1..=TEXT_CHARS => None,
             _ => Some((".text", "Length must be between 0 and 5000")),
         },
+        other if !MESSAGE_TYPES.contains(&other) => Some((".type", "Must be a known type")),
         _ => None,
     }
 }

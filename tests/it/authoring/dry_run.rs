@@ -219,6 +219,22 @@ async fn a_rule_by_the_schedule_is_tried_without_an_event() {
 }
 
 #[tokio::test]
+async fn a_rule_by_the_schedule_does_not_fire_for_who_is_not_in_its_audience() {
+    let served = Served::new().await;
+    let config = json!({ "cronExpression": "@daily", "audienceId": served.id("audience") });
+    let other = json!({
+        "sourceType": "schedule", "sourceConfig": config, "actionConfig": message("Hello"),
+    });
+    let input = with(draft(&served), other);
+    let stranger = "U99999999999999999999999999999999";
+    let run = tried(&served, json!({ "input": input, "event": { "userId": stranger } })).await;
+    assert_eq!((failed(&run), &run["wouldFire"]), (vec!["audience"], &json!(false)), "{run}");
+    assert_eq!(gate(&run, "audience")["reason"], "audience");
+    let run = tried(&served, json!({ "input": input, "event": { "userId": LINE_USER } })).await;
+    assert_eq!(gate(&run, "audience")["passed"], true, "{run}");
+}
+
+#[tokio::test]
 async fn what_can_not_be_tried_is_refused_on_its_field() {
     let served = Served::new().await;
     let id = served.id("triggerRule");
