@@ -1,19 +1,20 @@
 //! The command line.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 
 use crate::app::App;
-use crate::config::Config;
+use crate::config::{Config, SecretKeySource};
 use crate::domain::audit::Caller;
 use crate::domain::cron::Zone;
 use crate::line::stand_in::StandIn;
 use crate::pg_source::SqlArgs;
+use crate::secrets::SecretKey;
 use crate::serve::{self, Server};
 use crate::{api, demo, telemetry};
 
@@ -76,6 +77,11 @@ enum Configured {
         /// An IANA name such as Europe/Berlin.
         zone: String,
     },
+    /// Encrypt what is stored with another secret key. Stop all processes first.
+    ChangeSecretKey {
+        /// A file that holds the new key: 32 bytes in base64, or a passphrase of at least 16 characters.
+        file: PathBuf,
+    },
 }
 
 #[derive(Subcommand)]
@@ -108,6 +114,7 @@ async fn configured(command: Configured, config: Config) -> Result<()> {
         Configured::Migrate => migrate(&config).await,
         Configured::Token { email } => token(config, email).await,
         Configured::SetTimeZone { zone } => set_time_zone(config, &zone).await,
+        Configured::ChangeSecretKey { file } => change_secret_key(config, &file).await,
     }
 }
 
@@ -207,6 +214,31 @@ async fn set_time_zone(config: Config, zone: &str) -> Result<()> {
     app.set_server_zone(&Caller::system(), &zone).await?;
     println!("Triggers and rules without a zone of their own are now read in {}.", zone.name());
     println!("Set cron.time_zone to it for every process, then start them.");
+    Ok(())
+}
+
+async fn change_secret_key(config: Config, file: &Path) -> Result<()> {
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("can't read the new key from {}", file.display()))?;
+    let new = SecretKey::from_text(&SecretString::from(text.trim()))?;
+    let source = config.secret_key_source();
+    let app: Arc<App> = serve::open(config).await?;
+    let resealed = app.change_secret_key(&Caller::system(), &new).await?;
+    let (backends, line_oas) = (resealed.backends, resealed.line_oas);
+    println!(
+        "The secrets of {backends} backends and {line_oas} LINE OAs are encrypted with the new key."
+    );
+    match source {
+        SecretKeySource::Given(_) => {
+            println!("Set secret_key to it for every process, then start them.");
+        }
+        SecretKeySource::File(path) => {
+            println!(
+                "Put it into {} in the place of the old one, then start the server.",
+                path.display()
+            );
+        }
+    }
     Ok(())
 }
 

@@ -61,6 +61,7 @@ where
     S: Clone + Send + Sync + 'static,
 {
     Router::new()
+        .route("/", get(async || Redirect::temporary("graphiql")))
         .route("/graphiql", get(page))
         .route("/gql", get(page))
         .route("/graphiql/", get(async || Redirect::permanent("../graphiql")))

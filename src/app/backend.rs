@@ -6,6 +6,8 @@
 
 mod secrets;
 
+pub(crate) use self::secrets::secret_place;
+
 use chrono::{DateTime, Utc};
 use sea_orm::ConnectionTrait;
 use secrecy::SecretString;

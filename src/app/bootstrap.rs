@@ -21,7 +21,7 @@ use crate::store::rule::RuleWindow;
 use crate::store::{Store, people, rule, setting, trigger};
 
 const ZONE: &str = "server.time_zone";
-const KEY_CHECK: &str = "secret_key.check";
+pub(super) const KEY_CHECK: &str = "secret_key.check";
 const FIRST_START: &str = "first_start";
 
 /// What a start came to.
@@ -70,10 +70,11 @@ impl App {
     /// its own.
     ///
     /// # Errors
-    /// `FORBIDDEN` for all but administrators.
+    /// `FORBIDDEN` for all but administrators; `CONFLICT` while an executor lives.
     pub async fn set_server_zone(&self, caller: &Caller, zone: &Zone) -> Result<()> {
         require_administrator(&caller.actor)?;
         let now = self.now();
+        self.refuse_while_running("cron.time_zone").await?;
         let tx = self.store.begin().await?;
         let before = setting::get(&*tx, ZONE).await?;
         setting::set(&*tx, ZONE, zone.name(), now).await?;
@@ -89,7 +90,7 @@ impl App {
         Ok(())
     }
 
-    async fn check_secret_key(&self) -> Result<()> {
+    pub(super) async fn check_secret_key(&self) -> Result<()> {
         let fresh = self.cipher.encrypt(KEY_CHECK, KEY_CHECK)?;
         let stored = self.agree(KEY_CHECK, &fresh).await?;
         match self.cipher.decrypt(&stored, KEY_CHECK) {

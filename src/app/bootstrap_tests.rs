@@ -4,6 +4,8 @@ use super::*;
 use crate::app::test_app::{KEY, TestApp, bearer};
 use crate::app::{CreateApplication, CreateProject, CreateTrigger};
 use crate::domain::access::Actor;
+use crate::domain::executor::ExecutorInstance;
+use crate::domain::id::ExecutorId;
 use crate::domain::trigger::CatchUp;
 
 const TOKEN: &str = "pfy_0123456789012345678901234567890123456789012";
@@ -135,4 +137,38 @@ async fn a_new_server_zone_starts_the_windows_of_triggers_without_a_zone() {
     assert_eq!(app.actions().await.last().unwrap(), "setting.set_time_zone");
     assert!(app.bootstrap().await.is_err());
     assert!(app.beside(KEY, "Asia/Tokyo", &[]).await.bootstrap().await.is_ok());
+}
+
+#[tokio::test]
+async fn the_server_s_zone_is_not_changed_while_an_executor_lives() {
+    let app = TestApp::new().await;
+    app.bootstrap().await.unwrap();
+    let mut running = ExecutorInstance {
+        id: ExecutorId::new(),
+        host: "worker".to_owned(),
+        process_id: 17,
+        version: "1".to_owned(),
+        started_at: app.now(),
+        last_pass_at: app.now(),
+        in_flight: 0,
+        clock_skew_ms: 0,
+        stopped_at: None,
+    };
+    let report = async |instance: &ExecutorInstance| {
+        let tx = app.store.begin().await.unwrap();
+        crate::store::executor::report(&*tx, instance).await.unwrap();
+        tx.commit_unaudited().await.unwrap();
+    };
+    report(&running).await;
+    let zone = Zone::parse("Asia/Tokyo").unwrap();
+    let change = async || app.set_server_zone(&Caller::system(), &zone).await;
+    let error = change().await.unwrap_err();
+    assert_eq!((error.code(), error.field()), ("CONFLICT", Some("cron.time_zone")));
+    assert!(error.to_string().contains("worker (process 17)"), "{error}");
+    assert!(app.bootstrap().await.is_ok(), "nothing was changed");
+
+    running.stopped_at = Some(app.now());
+    report(&running).await;
+    change().await.unwrap();
+    assert!(app.bootstrap().await.is_err());
 }

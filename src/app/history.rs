@@ -12,7 +12,7 @@ use crate::domain::executor::ExecutorInstance;
 use crate::domain::id::{ApplicationId, BackendId, OccurrenceId, ScheduledActionId};
 use crate::domain::page::{Direction, Page, PageRequest};
 use crate::domain::trigger::Occurrence;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::application::Activity;
 use crate::store::{application, audit, delivery, executor, trigger};
 
@@ -140,8 +140,29 @@ impl App {
     /// An executor makes a pass at the latest every interval. One that missed two, and then the
     /// time that one may take, is gone.
     fn is_alive(&self, instance: &ExecutorInstance, now: DateTime<Utc>) -> bool {
-        let patience = super::span(self.config.cron.trigger_check_interval) * 2
-            + super::span(self.config.dispatch.lease);
-        instance.stopped_at.is_none() && instance.last_pass_at >= now - patience
+        instance.stopped_at.is_none() && instance.last_pass_at >= now - self.patience()
+    }
+
+    /// `CONFLICT` on `field` while an executor lives: what is to be changed, running processes would not
+    /// learn of.
+    pub(super) async fn refuse_while_running(&self, field: &'static str) -> Result<()> {
+        let now = self.now();
+        let known = executor::instances(self.store.read(), now - self.patience()).await?;
+        let Some(one) = known.into_iter().find(|instance| self.is_alive(instance, now)) else {
+            return Ok(());
+        };
+        let reason = format!(
+            "an executor runs on {} (process {}); stop all processes first. One that was killed \
+             counts as running for {} s after its last pass",
+            one.host,
+            one.process_id,
+            self.patience().num_seconds()
+        );
+        Err(Error::conflict(field, reason))
+    }
+
+    fn patience(&self) -> Duration {
+        super::span(self.config.cron.trigger_check_interval) * 2
+            + super::span(self.config.dispatch.lease)
     }
 }

@@ -19,6 +19,7 @@ use crate::store::line::{LineSecrets, NewLineSecrets};
 use crate::store::{Hold, Tx, line, people};
 
 pub use credentials::LineCredentials;
+pub(super) use credentials::{secret_place, token_place};
 
 /// What a new LINE OA is made of.
 #[derive(Debug, Clone)]

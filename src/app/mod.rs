@@ -31,6 +31,7 @@ mod retry;
 mod rule;
 mod rule_history;
 mod scheduled_action;
+mod secret_key;
 mod tenant;
 #[cfg(test)]
 mod test_app;
@@ -64,6 +65,7 @@ pub use crate::store::trigger::{Filter as TriggerFilter, Sort as TriggerSort};
 pub use application::{CreateApplication, UpdateApplication};
 pub use audience::{CreateAudience, MEMBERS_MAX, UpdateAudience};
 pub use auth::SignedIn;
+pub(crate) use backend::secret_place;
 pub use backend::{BACKENDS_MAX, RegisterBackend, Registration};
 pub use bootstrap::{Bootstrap, has_secret_key};
 pub use catalog::{
@@ -88,6 +90,7 @@ pub use rule::{
 };
 pub use rule_history::{CycleFilter, EventFilter, TriggerLogFilter};
 pub use scheduled_action::ScheduledActionFilter;
+pub use secret_key::Resealed;
 pub use tenant::{CreateTenant, UpdateTenant};
 pub use trigger::{CreateTrigger, CronPreview, PreviewedOccurrence, UpdateTrigger};
 pub use user::{CreateUser, UpdateUser};

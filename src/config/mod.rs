@@ -158,7 +158,7 @@ impl Config {
     }
 
     /// [`Config::load`] with this process's environment, and `file`, else the file that
-    /// `PFY_CONFIG` names, else `config.yml` in the working directory if there is one.
+    /// `PFY_CONFIG` names, else `config.yml` or `config.yaml` in the working directory if there is one.
     ///
     /// # Errors
     /// As [`Config::load`]; also a `PFY_` variable that is not UTF-8.
@@ -261,7 +261,9 @@ fn choose_file(
 ) -> Option<PathBuf> {
     let named = variables.iter().find(|(name, path)| name == "PFY_CONFIG" && !path.is_empty());
     let named = named.map(|(_, path)| Path::new(path));
-    argument.or(named).or_else(|| Some(usual).filter(|path| path.exists())).map(Path::to_path_buf)
+    let spelt = [usual.to_path_buf(), usual.with_extension("yaml")];
+    let usual = || spelt.into_iter().find(|path| path.exists());
+    argument.or(named).map(Path::to_path_buf).or_else(usual)
 }
 
 /// The variables that are ours.

@@ -18,6 +18,9 @@ pub enum CycleStatus {
 }
 
 impl CycleStatus {
+    /// All there are.
+    pub const ALL: [Self; 4] = [Self::Processing, Self::Completed, Self::Failed, Self::Cancelled];
+
     /// The name in the database.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -30,9 +33,7 @@ impl CycleStatus {
 
     /// The status of that name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Processing, Self::Completed, Self::Failed, Self::Cancelled]
-            .into_iter()
-            .find(|status| status.as_str() == name)
+        Self::ALL.into_iter().find(|status| status.as_str() == name)
     }
 }
 

@@ -121,7 +121,10 @@ fn check_name(policy: &AddressPolicy, name: &str) -> Result<(), Refusal> {
         return if policy.opens_localhost() {
             Ok(())
         } else {
-            Err(Refusal::address("callbacks may not reach localhost; use a public host name"))
+            Err(Refusal::address(
+                "callbacks may not reach localhost; use a public host name, or allow its network \
+                 in callbacks.allowed_networks",
+            ))
         };
     }
     let internal =
@@ -129,7 +132,8 @@ fn check_name(policy: &AddressPolicy, name: &str) -> Result<(), Refusal> {
     if internal && !policy.opens_internal_names() {
         return Err(Refusal::address(
             "callbacks may not reach a name that is internal to a network; \
-             use a public host name with its domain",
+             use a public host name with its domain, or allow a private network in \
+             callbacks.allowed_networks",
         ));
     }
     Ok(())

@@ -79,6 +79,13 @@ fn detail(error: &reqwest::Error, kind: &FailureKind) -> String {
     if error.is_connect() && error.is_timeout() {
         return "no connection in time".to_owned();
     }
+    let no_tls = |cause: &(dyn StdError + 'static)| {
+        matches!(cause.downcast_ref(), Some(rustls::Error::InvalidMessage(_)))
+    };
+    if causes(error).any(no_tls) {
+        return "what answers there does not speak TLS; is the URL to begin with http://?"
+            .to_owned();
+    }
     let mut text = match causes(error).last() {
         Some(cause) => cause.to_string(),
         None => kind.as_str().to_owned(),

@@ -78,7 +78,8 @@ impl AddressPolicy {
         match self.objection(ip) {
             None => Ok(()),
             Some(what) => Err(Refusal::address(format!(
-                "callbacks may not reach {what}; use a public address, or one of an allowed network"
+                "callbacks may not reach {what}; use a public address, or one that \
+                 callbacks.allowed_networks allows"
             ))),
         }
     }

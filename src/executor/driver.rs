@@ -162,6 +162,7 @@ impl Driver {
                     self.rest(wait, stop).await;
                 }
                 Err(error) => {
+                    let error = self.executor.app.store.why(error).await;
                     tracing::error!(
                         error = &error as &dyn std::error::Error,
                         "the executor can't work, and tries again"

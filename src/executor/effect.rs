@@ -117,6 +117,7 @@ async fn paused(tx: &Tx, id: LineOaId, asked: &Asked, now: DateTime<Utc>) -> Res
     if let Some(pause) = &asked.pause
         && line::pause(&**tx, id, pause.until, pause.reason, pause.began).await?
     {
+        tracing::warn!(line_oa = %id, name = before.name, until = %pause.until, reason = pause.reason, "a LINE OA is paused: the platform refused what concerns all of it");
         return Ok(Paused::Now(Box::new(pause_change(&before, pause)?)));
     }
     let is_paused = before.paused_until.is_some_and(|until| until > now);

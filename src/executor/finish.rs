@@ -89,6 +89,9 @@ impl Executor {
         let mut failed = BTreeMap::<ApplicationId, u64>::new();
         for done in ours {
             let (action, status) = (&done.claimed.action, done.finished.status);
+            if status == ActionStatus::Failed {
+                failed_for_good(done);
+            }
             if action.cause.trigger_id.is_none() && status != ActionStatus::Pending {
                 metrics.actions_ended(&action.action_type, status.as_str(), 1);
             }
@@ -112,6 +115,24 @@ impl Executor {
         }
         self.app.live.hint();
     }
+}
+
+/// Says so to whoever watches. What the other side said stands in the trigger log alone.
+fn failed_for_good(done: &Done) {
+    let action = &done.claimed.action;
+    let attempt = done.attempt.as_ref();
+    tracing::warn!(
+        id = %action.id,
+        action_type = action.action_type,
+        trigger = action.cause.trigger_id.map(tracing::field::display),
+        rule = action.cause.trigger_rule_id.map(tracing::field::display),
+        backend = action.concern.backend_id.map(tracing::field::display),
+        line_oa = action.concern.line_oa_id.map(tracing::field::display),
+        attempts = done.finished.retry_count,
+        reason = attempt.and_then(|attempt| attempt.reason),
+        response_status = attempt.and_then(|attempt| attempt.response_status),
+        "work failed for good"
+    );
 }
 
 /// What tells an attempt from all others: its work, its number and its end.

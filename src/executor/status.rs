@@ -7,7 +7,7 @@ use chrono::{DateTime, Duration, Utc};
 use super::Executor;
 use crate::domain::executor::ExecutorInstance;
 use crate::error::Result;
-use crate::store::executor;
+use crate::store::{executor, line};
 use crate::telemetry::RulesWaiting;
 
 impl Executor {
@@ -63,6 +63,7 @@ impl Executor {
                 }
             }
         }
+        waiting.paused = line::count_paused(self.app.store.read(), now).await?;
         self.app.metrics.set_rules_waiting(&waiting);
         Ok(())
     }

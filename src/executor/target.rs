@@ -12,7 +12,7 @@ use http::HeaderValue;
 use secrecy::ExposeSecret;
 
 use super::job::Place;
-use crate::app::App;
+use crate::app::{App, secret_place};
 use crate::domain::access::Scope;
 use crate::domain::application::Backend;
 use crate::domain::id::{ApplicationId, BackendId, LineOaId};
@@ -249,9 +249,8 @@ fn channel(app: &App, line_oa: &LineOa, stored: &LineSecrets, now: DateTime<Utc>
 fn callback(app: &App, backend: &Backend, secrets: &BackendSecrets) -> Result<Callback, String> {
     let policy = AddressPolicy::new(app.config.callbacks.allowed_networks.clone());
     let url = policy.parse_url(&backend.callback_url).map_err(|refusal: Refusal| refusal.reason)?;
-    let place = |what| format!("backend_registration/{}/{what}", backend.id);
     let read = |stored: &str, what| {
-        app.cipher.decrypt(stored, &place(what)).map_err(|error| {
+        app.cipher.decrypt(stored, &secret_place(backend.id, what)).map_err(|error| {
             tracing::error!(backend = %backend.id, %error, "a backend's {what} can't be read");
             format!("the backend's {what} can't be read; it must register again")
         })

@@ -1,14 +1,20 @@
 //! What an attempt's end means for the work: done, tried again, or given up.
 
+use bytes::Bytes;
 use chrono::{DateTime, Duration, Utc};
+use http::HeaderMap;
+use http::header::CONTENT_ENCODING;
 
 use crate::domain::delivery::ActionStatus;
 use crate::domain::fan_out::RetryPolicy;
+use crate::domain::rule::misfit::cut;
 use crate::domain::scheduled_action::ScheduledAction;
 use crate::egress::{FailureKind, Sent, retry_after};
 use crate::line::{LineAnswer, Outcome};
 use crate::store::executor::{Claimed, Finished};
 
+/// How much of a backend's answer is kept, in characters.
+const EXCERPT_MAX: usize = 200;
 /// How long before the end of its budget the last attempt of work is due.
 const LAST_ATTEMPT: Duration = Duration::seconds(1);
 
@@ -39,7 +45,7 @@ impl Attempted {
     /// Reads what was sent and what came back.
     pub fn of(number: i32, sent: &Sent, now: DateTime<Utc>) -> Self {
         match sent {
-            Sent::Answered { status, headers, elapsed, .. } => {
+            Sent::Answered { status, headers, body, elapsed, .. } => {
                 let success = (200..300).contains(status);
                 Self {
                     number,
@@ -47,7 +53,12 @@ impl Attempted {
                     response_status: Some(*status),
                     duration: *elapsed,
                     reason: (!success).then_some("http_status"),
-                    error: (!success).then(|| format!("the backend answered {status}, not 2xx")),
+                    error: (!success).then(|| match excerpt(headers, body) {
+                        said if said.is_empty() => {
+                            format!("the backend answered {status}, not 2xx")
+                        }
+                        said => format!("the backend answered {status}, not 2xx: {said}"),
+                    }),
                     retry_after: retry_after(headers, now)
                         .and_then(|pause| Duration::from_std(pause).ok())
                         .filter(|_| !success),
@@ -103,6 +114,25 @@ impl Attempted {
             platform_request_id: answer.accepted_request_id.or(answer.request_id),
         }
     }
+}
+
+/// How a body begins, in one line, if it is text: at most 200 characters, for who looks for the reason.
+fn excerpt(headers: &HeaderMap, body: &Bytes) -> String {
+    let start = &body[..body.len().min(4 * EXCERPT_MAX)];
+    let start = match std::str::from_utf8(start) {
+        Ok(text) => text,
+        // A character may be cut in two.
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&start[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(_) => return String::new(),
+    };
+    if headers.contains_key(CONTENT_ENCODING) {
+        return String::new();
+    }
+    let words = start.split(|c: char| c.is_whitespace() || c.is_control());
+    let line = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    cut(&line, EXCERPT_MAX)
 }
 
 /// What becomes of work after an attempt.

@@ -245,3 +245,31 @@ fn attempts_before_a_new_budget_do_not_count_against_it() {
     assert!(!attempts_are_used_up(&again.action, 7, &POLICY));
     assert!(attempts_are_used_up(&again.action, 8, &POLICY));
 }
+
+#[test]
+fn how_a_refusal_s_body_begins_is_kept_if_it_is_text() {
+    let said = |body: &[u8], encoding: Option<&str>| {
+        let Sent::Answered { status, mut headers, complete, elapsed, .. } = answer(500, None)
+        else {
+            panic!()
+        };
+        if let Some(encoding) = encoding {
+            headers.insert(CONTENT_ENCODING, encoding.parse().unwrap());
+        }
+        let body = Bytes::copy_from_slice(body);
+        let sent = Sent::Answered { status, headers, body, complete, elapsed };
+        let error = Attempted::of(1, &sent, now()).error.unwrap();
+        error.strip_prefix("the backend answered 500, not 2xx").unwrap().to_owned()
+    };
+    assert_eq!(said(b"boom: out of\r\n  memory\0", None), ": boom: out of memory");
+    assert_eq!(said(b" \n", None), "");
+    assert_eq!(said(&[0x1f, 0x8b, 0xff, 0xfe], None), "");
+    assert_eq!(said(b"plain", Some("gzip")), "");
+    assert_eq!(
+        said("\u{e9}".repeat(300).as_bytes(), None),
+        format!(": {}\u{2026}", "\u{e9}".repeat(200))
+    );
+    // The last character is cut in two where the excerpt is taken.
+    let long = format!("a{}", "\u{e9}".repeat(400));
+    assert!(said(long.as_bytes(), None).starts_with(": a\u{e9}"));
+}

@@ -33,6 +33,8 @@ const IDLE_IN_TRANSACTION: &str = "SET idle_in_transaction_session_timeout = '15
 /// How many rows of an answer the thread that reads SQLite may be ahead of who takes them. With less
 /// than a batch it waits, its transaction open, for its turn among everything else that runs.
 const SQLITE_ROWS: usize = 2_048;
+/// How long a connection is tried, to learn why none can be had.
+const TRIED_FOR: Duration = Duration::from_secs(2);
 /// A pooled connection that rested longer is tried before it is used.
 const TRIED_AFTER: Duration = Duration::from_secs(5);
 
@@ -99,6 +101,14 @@ impl Store {
         Ok(migration::Migrator::get_pending_migrations(&self.read).await?.len())
     }
 
+    /// What stands behind `error`: a pool says that it has no connection, and not why none can be made.
+    pub async fn why(&self, error: Error) -> Error {
+        match (self.engine, &error) {
+            (Engine::Postgres, Error::Busy) => why_not(&self.url).await.unwrap_or(error),
+            _ => error,
+        }
+    }
+
     /// Fails when the database does not answer.
     pub async fn ping(&self) -> Result<()> {
         Ok(self.read.ping().await?)
@@ -108,7 +118,7 @@ impl Store {
 /// Why no connection can be made: a pool tries again and again, and in the end says only that it did.
 async fn why_not(url: &str) -> Option<Error> {
     let connection = PgConnectOptions::from_str(url).ok()?;
-    let tried = tokio::time::timeout(ACQUIRE_TIMEOUT, connection.connect()).await.ok()?;
+    let tried = tokio::time::timeout(TRIED_FOR, connection.connect()).await.ok()?;
     tried.err().map(Error::internal)
 }
 

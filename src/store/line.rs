@@ -192,6 +192,33 @@ pub async fn credentials(
     Ok(pairs.collect())
 }
 
+/// The credentials of all, for whoever changes the key that they are encrypted with.
+pub async fn all_secrets(db: &impl ConnectionTrait) -> Result<Vec<(LineOaId, LineSecrets)>> {
+    let rows = line_oa::Entity::find().all(db).await?;
+    let pairs = rows.into_iter().map(|row| {
+        let (channel_secret, channel_access_token) = (row.channel_secret, row.channel_access_token);
+        (row.id.into(), LineSecrets { channel_secret, channel_access_token })
+    });
+    Ok(pairs.collect())
+}
+
+/// Puts a LINE OA's credentials, encrypted anew, in the place of those that there are.
+pub async fn reseal(db: &impl ConnectionTrait, id: LineOaId, secrets: LineSecrets) -> Result<()> {
+    let row = line_oa::ActiveModel {
+        channel_secret: Set(secrets.channel_secret),
+        channel_access_token: Set(secrets.channel_access_token),
+        ..Default::default()
+    };
+    let update = line_oa::Entity::update_many().set(row);
+    update.filter(line_oa::Column::Id.eq(id.0)).exec(db).await?;
+    Ok(())
+}
+
+/// How many LINE OAs are paused.
+pub async fn count_paused(db: &impl ConnectionTrait, now: DateTime<Utc>) -> Result<u64> {
+    Ok(line_oa::Entity::find().filter(line_oa::Column::PausedUntil.gt(now)).count(db).await?)
+}
+
 /// Pauses a LINE OA until a time, unless it is paused for longer already, or a person changed it
 /// after `began`, when the call that gives the reason began: maybe its credentials. Answers
 /// whether it did.

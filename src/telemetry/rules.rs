@@ -8,6 +8,7 @@ use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registr
 use super::Metrics;
 use super::metrics::gauge;
 use super::series::{added, counters};
+use crate::domain::cycle::CycleStatus;
 
 /// What trigger rules count.
 #[derive(Debug)]
@@ -24,6 +25,7 @@ pub(super) struct RuleSeries {
     cycles: IntCounterVec,
     cycle_users: IntCounterVec,
     webhooks_refused: IntCounter,
+    line_oas_paused: IntGauge,
 }
 
 impl RuleSeries {
@@ -70,17 +72,28 @@ impl RuleSeries {
                 "pfy_actions_oldest_due_seconds",
                 "How long the oldest due action of rules and workflows has been due.",
             )?,
-            cycles: counter(
-                "pfy_cycles_total",
-                "Cycles that began (processing) and ended.",
-                &["status"],
-            )?,
+            cycles: {
+                let cycles = counter(
+                    "pfy_cycles_total",
+                    "Cycles that began (processing) and ended.",
+                    &["status"],
+                )?;
+                // There from the first scrape, so that an alert can ask for them.
+                for status in CycleStatus::ALL {
+                    cycles.with_label_values(&[status.as_str()]);
+                }
+                cycles
+            },
             cycle_users: counter(
                 "pfy_cycle_users_total",
                 "Users of cycles that were handled, by outcome.",
                 &["outcome"],
             )?,
             webhooks_refused: added(r, refused)?,
+            line_oas_paused: number(
+                "pfy_line_oas_paused",
+                "LINE OAs that are paused: the platform refused the token, or the month's messages are used up.",
+            )?,
         })
     }
 }
@@ -96,6 +109,8 @@ pub struct RulesWaiting<'a> {
     pub actions: Vec<(&'a str, u64)>,
     /// How long the oldest due action has been due, in seconds.
     pub oldest_action: u64,
+    /// LINE OAs that are paused.
+    pub paused: u64,
 }
 
 impl Metrics {
@@ -145,6 +160,7 @@ impl Metrics {
         series.events_waiting.set(gauge(waiting.events));
         series.events_oldest.set(gauge(waiting.oldest_event));
         series.actions_oldest.set(gauge(waiting.oldest_action));
+        series.line_oas_paused.set(gauge(waiting.paused));
         series.actions_waiting.reset();
         for (action_type, count) in &waiting.actions {
             series.actions_waiting.with_label_values(&[*action_type]).set(gauge(*count));

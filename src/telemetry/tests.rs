@@ -65,6 +65,7 @@ fn names_types_and_labels_are_the_contract() {
         "pfy_executor_trigger_delivery_failed_total counter",
         "pfy_http_request_duration_seconds histogram",
         "pfy_http_requests_total counter",
+        "pfy_line_oas_paused gauge",
         "pfy_line_webhooks_refused_total counter",
         "pfy_rule_evaluations_total counter",
     ]);

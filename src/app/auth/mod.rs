@@ -62,6 +62,13 @@ fn missing() -> Error {
     }
 }
 
+/// The header is a token alone.
+fn without_scheme() -> Error {
+    Error::Unauthenticated {
+        reason: "the header Authorization is a token alone; put Bearer and a space before it",
+    }
+}
+
 /// Credentials came that do not hold.
 fn invalid() -> Error {
     Error::Unauthenticated {
@@ -76,7 +83,8 @@ impl App {
     /// password. An unknown person whom the outside issuer vouches for becomes a user.
     ///
     /// # Errors
-    /// `UNAUTHENTICATED` with one sentence for no credentials and one for any that do not hold,
+    /// `UNAUTHENTICATED` with one sentence for no credentials, one for a token without its scheme, and one
+    /// for any credentials that do not hold,
     /// those of a disabled user included. `RATE_LIMITED` when too many different passwords were
     /// tried for a machine user within a minute. `BUSY` when the outside issuer's keys can't
     /// be had.
@@ -97,7 +105,9 @@ impl App {
         client: Option<IpAddr>,
     ) -> Result<Actor> {
         let header = authorization.ok_or_else(missing)?.trim();
-        let (scheme, credentials) = header.split_once(' ').ok_or_else(invalid)?;
+        let Some((scheme, credentials)) = header.split_once(' ') else {
+            return Err(if TokenKind::of(header).is_some() { without_scheme() } else { invalid() });
+        };
         let credentials = credentials.trim_start();
         if scheme.eq_ignore_ascii_case("Basic") {
             return self.authenticate_basic(credentials, client).await;

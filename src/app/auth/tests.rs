@@ -103,8 +103,14 @@ async fn no_credentials_and_wrong_ones_get_one_sentence_each() {
     let app = TestApp::new().await;
     let error = app.authenticate(None).await.unwrap_err();
     assert_eq!(error.to_string(), missing().to_string());
+    let error = app.authenticate(Some("pfy_unknown")).await.unwrap_err();
+    assert_eq!(
+        (error.code(), error.to_string()),
+        ("UNAUTHENTICATED", without_scheme().to_string())
+    );
     for header in [
         "",
+        "unknown",
         "Bearer",
         "Bearer ",
         "Bearer pfy_unknown",

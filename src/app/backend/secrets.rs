@@ -90,11 +90,15 @@ impl App {
         match secret {
             Secret::Kept(encrypted) => Ok(encrypted.clone()),
             Secret::Given(plain) | Secret::Made(plain) => {
-                let place = format!("backend_registration/{id}/{column}");
-                Ok(self.cipher.encrypt(plain.expose_secret(), &place)?)
+                Ok(self.cipher.encrypt(plain.expose_secret(), &secret_place(id, column))?)
             }
         }
     }
+}
+
+/// What a backend's secret is bound to; `column` is `token` or `signing_secret`.
+pub(crate) fn secret_place(id: BackendId, column: &str) -> String {
+    format!("backend_registration/{id}/{column}")
 }
 
 impl Secret {

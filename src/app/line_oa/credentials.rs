@@ -64,11 +64,11 @@ impl App {
     }
 }
 
-fn secret_place(id: LineOaId) -> String {
+pub(in crate::app) fn secret_place(id: LineOaId) -> String {
     format!("line_oa/{id}/channel_secret")
 }
 
-fn token_place(id: LineOaId) -> String {
+pub(in crate::app) fn token_place(id: LineOaId) -> String {
     format!("line_oa/{id}/channel_access_token")
 }
 

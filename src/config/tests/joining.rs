@@ -112,6 +112,10 @@ fn the_argument_wins_over_the_variable_and_the_variable_over_the_usual_file() {
     assert_eq!(chosen(None, "named.yml").as_deref(), Some(named));
     assert_eq!(chosen(None, "").as_deref(), Some(usual.0.as_path()));
     assert_eq!(choose_file(None, &[], Path::new("no-such-file.yml")), None);
+    let other = usual.0.with_extension("yaml");
+    std::fs::rename(&usual.0, &other).unwrap();
+    assert_eq!(chosen(None, "").as_deref(), Some(other.as_path()), "the other spelling");
+    std::fs::rename(&other, &usual.0).unwrap();
 }
 
 #[cfg(unix)]

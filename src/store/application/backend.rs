@@ -3,8 +3,8 @@
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, Condition, ConnectionTrait, EntityTrait, IntoActiveModel,
-    QueryFilter,
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, Condition, ConnectionTrait, EntityTrait,
+    IntoActiveModel, QueryFilter,
 };
 
 use crate::domain::access::Scope;
@@ -43,6 +43,28 @@ pub struct BackendSecrets {
     pub token: String,
     /// The secret that signs callbacks.
     pub signing_secret: String,
+}
+
+/// The secrets of all backends, for whoever changes the key that they are encrypted with.
+pub async fn all_secrets(db: &impl ConnectionTrait) -> Result<Vec<(BackendId, BackendSecrets)>> {
+    let rows = backend_registration::Entity::find().all(db).await?;
+    Ok(rows.into_iter().map(with_secrets).map(|(row, secrets)| (row.id, secrets)).collect())
+}
+
+/// Puts a backend's secrets, encrypted anew, in the place of those that there are.
+pub async fn reseal(
+    db: &impl ConnectionTrait,
+    id: BackendId,
+    secrets: BackendSecrets,
+) -> Result<()> {
+    let row = backend_registration::ActiveModel {
+        token_encrypted: Set(secrets.token),
+        signing_secret_encrypted: Set(secrets.signing_secret),
+        ..Default::default()
+    };
+    let update = backend_registration::Entity::update_many().set(row);
+    update.filter(backend_registration::Column::Id.eq(id.0)).exec(db).await?;
+    Ok(())
 }
 
 /// Writes a backend: a new row, or over the row with the same application and name.

@@ -62,6 +62,29 @@ async fn another_key_or_zone_than_the_databases_is_refused_with_a_sentence() {
 }
 
 #[tokio::test]
+async fn the_secret_key_is_changed_by_a_command_while_nothing_runs() {
+    let place = Place::new().await;
+    let new = place.folder.join("new.key");
+    let file = new.to_str().unwrap();
+    std::fs::write(&new, "another passphrase of the tests\n").unwrap();
+    let mut first = Process::start(&place, &[], &[]);
+    first.api().await;
+    let mut early = Process::start(&place, &["change-secret-key", file], &[]);
+    assert!(!early.ended().await.success());
+    let output = early.output();
+    assert!(output.contains("an executor runs on") && output.contains("stop all"), "{output}");
+    first.stop().await;
+    let mut change = Process::start(&place, &["change-secret-key", file], &[]);
+    assert!(change.ended().await.success(), "{}", change.output());
+    let output = refusal(&place, &[]).await;
+    assert!(output.contains("secret_key is not the key"), "{output}");
+    let key = [("PFY_SECRET_KEY", "another passphrase of the tests")];
+    let mut then = Process::start(&place, &[], &key);
+    then.api().await;
+    then.stop().await;
+}
+
+#[tokio::test]
 async fn a_key_that_is_lost_is_not_replaced_by_another_one() {
     let place = Place::new().await;
     let own = [("PFY_SECRET_KEY", "")];
