@@ -57,11 +57,19 @@ pub enum Error {
     /// The server can't take this now; the same call may succeed later.
     #[error("the server is busy, try again")]
     Busy,
+    /// This process's clock and the database's differ: what it would write has wrong times.
+    #[error(
+        "the clock of this server and that of its database differ by more than 5 s; it changes \
+         nothing until they agree"
+    )]
+    Skewed,
     /// Our fault. The source is for the log only.
     #[error("internal error")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
+/// The longest sentence that a client is told, in characters.
+pub const MESSAGE_MAX: usize = 1_000;
 /// After how many seconds a call that was one too many may succeed.
 pub const RATE_LIMITED_SECONDS: u32 = 60;
 /// After how many seconds a call that the server could not take may succeed.
@@ -101,7 +109,7 @@ impl Error {
             Self::Unauthenticated { .. } => "UNAUTHENTICATED",
             Self::Forbidden { .. } => "FORBIDDEN",
             Self::RateLimited { .. } => "RATE_LIMITED",
-            Self::Busy => "BUSY",
+            Self::Busy | Self::Skewed => "BUSY",
             Self::Internal(_) => "INTERNAL",
         }
     }
@@ -110,7 +118,7 @@ impl Error {
     pub fn retry_after_seconds(&self) -> Option<u32> {
         match self {
             Self::RateLimited { .. } => Some(RATE_LIMITED_SECONDS),
-            Self::Busy => Some(BUSY_SECONDS),
+            Self::Busy | Self::Skewed => Some(BUSY_SECONDS),
             _ => None,
         }
     }

@@ -29,7 +29,7 @@ use crate::{api, monitor, outbox};
 const RESPONSE_MAX: usize = 64 * 1024;
 const LISTEN_PAUSE: Duration = Duration::from_secs(1);
 /// How often a process that does not execute looks around.
-const WATCH_EVERY: Duration = Duration::from_secs(30);
+const WATCH_EVERY: Duration = Duration::from_secs(5);
 
 /// Opens the database that `config` names. SQLite is brought up to date; PostgreSQL too, in turn
 /// with other processes that start.
@@ -67,6 +67,8 @@ pub async fn open(config: Config) -> Result<Arc<App>> {
     let key = key.map_or_else(resolve, Ok)?;
     let clock = Arc::new(SystemClock);
     let app = App::new(Parts { store, clock, config, zone, egress, key })?;
+    // Before anything is written by this clock.
+    app.check_clock().await.context("the database's clock")?;
     Ok(Arc::new(app))
 }
 
@@ -191,10 +193,10 @@ async fn hear(app: Arc<App>, stop: CancellationToken) {
 /// too new for everybody else, and drops the series of what others have deleted.
 async fn watch(app: Arc<App>, stop: CancellationToken) {
     while !stop.is_cancelled() {
-        match app.measure_skew().await {
+        match app.check_clock().await {
             Ok(skew) if skew.abs() > SKEW_MAX => tracing::error!(
                 skew_ms = skew.num_milliseconds(),
-                "this machine's clock and the database's differ by more than 5 s; this process is not ready until they agree"
+                "this machine's clock and the database's differ by more than 5 s; this process is not ready and changes nothing until they agree"
             ),
             Ok(_) => {}
             Err(error) => tracing::debug!(%error, "the database's clock could not be asked"),

@@ -30,11 +30,12 @@ pub fn router(app: Arc<App>) -> Router {
     let graphiql = app.config.graphql.graphiql;
     let mut routes = Router::new()
         .merge(graphql::router(Arc::clone(&app)))
-        .merge(machine::router().with_state(Arc::clone(&app)))
         .merge(health::router(Arc::clone(&app)));
     if graphiql {
         routes = routes.merge(console::router());
     }
+    let routes = routes.method_not_allowed_fallback(request::method_not_allowed);
+    let routes = routes.merge(machine::router().with_state(Arc::clone(&app)));
     around(app, routes.fallback(request::not_found))
 }
 

@@ -143,6 +143,13 @@ pub(super) async fn not_found(uri: Uri) -> Response {
     problem(StatusCode::NOT_FOUND, detail, uri.path(), json!({ "code": "NOT_FOUND" }))
 }
 
+/// What is answered where a route does not take the method.
+pub(super) async fn method_not_allowed(uri: Uri) -> Response {
+    let detail = "this path does not take this method; the header Allow names those that it takes";
+    let code = json!({ "code": "METHOD_NOT_ALLOWED" });
+    problem(StatusCode::METHOD_NOT_ALLOWED, detail, uri.path(), code)
+}
+
 /// A problem document (RFC 9457) about the request of that path, with members of its own.
 fn problem(status: StatusCode, detail: &str, path: &str, mut body: Value) -> Response {
     body["type"] = "about:blank".into();

@@ -73,6 +73,7 @@ impl App {
     /// `FORBIDDEN` for all but administrators; `CONFLICT` while an executor lives.
     pub async fn set_server_zone(&self, caller: &Caller, zone: &Zone) -> Result<()> {
         require_administrator(&caller.actor)?;
+        self.clock_holds()?;
         let now = self.now();
         self.refuse_while_running("cron.time_zone").await?;
         let tx = self.store.begin().await?;

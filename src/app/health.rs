@@ -1,5 +1,7 @@
 //! Whether this process can serve.
 
+use std::sync::atomic::Ordering;
+
 use chrono::Duration;
 
 use super::App;
@@ -47,6 +49,25 @@ impl App {
             }
         }
         Ok(())
+    }
+
+    /// As [`Self::measure_skew`]; until it is called again, [`Self::clock_holds`] answers by it.
+    pub async fn check_clock(&self) -> Result<Duration> {
+        let skew = self.measure_skew().await?;
+        self.skewed.store(skew.abs() > SKEW_MAX, Ordering::Relaxed);
+        Ok(skew)
+    }
+
+    /// Whoever writes what a caller asks for asks first.
+    ///
+    /// # Errors
+    /// [`Error::Skewed`] while this process's clock is wrong: schedules would start at a wrong time, and
+    /// heartbeats hold too long or not at all.
+    pub fn clock_holds(&self) -> Result<()> {
+        match self.skewed.load(Ordering::Relaxed) {
+            true => Err(Error::Skewed),
+            false => Ok(()),
+        }
     }
 
     /// How far this process's clock is ahead of the database's; on SQLite, which has none of its

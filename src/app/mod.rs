@@ -43,6 +43,7 @@ mod webhook;
 mod workflow;
 
 use chrono::{DateTime, Duration, Utc};
+use std::sync::atomic::AtomicBool;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::SharedClock;
@@ -125,6 +126,8 @@ pub struct App {
     /// Tells those who watch what executors do.
     pub live: Live,
     auth: auth::Auth,
+    /// Whether the clock was wrong when it was last looked at.
+    skewed: AtomicBool,
 }
 
 /// What an [`App`] is made of.
@@ -155,6 +158,7 @@ impl App {
             line: LineClient::new(parts.egress.clone(), &parts.config.line)?,
             metrics: Metrics::new().map_err(Error::internal)?,
             auth: auth::Auth::new(&parts.config.auth)?,
+            skewed: AtomicBool::new(false),
             store: parts.store,
             clock: parts.clock,
             config: parts.config,

@@ -50,6 +50,9 @@ impl DatabaseUrl {
         {
             return Err(format!("must be a file that can be written; {right}"));
         }
+        if engine == Engine::Postgres {
+            known_parameters(query)?;
+        }
         Ok(Self { engine, text: SecretString::from(text) })
     }
 
@@ -80,6 +83,39 @@ impl DatabaseUrl {
         let rest = self.expose().strip_prefix("sqlite:")?;
         let rest = rest.strip_prefix("//").unwrap_or(rest);
         Some(PathBuf::from(decode_percent(without_query(rest))))
+    }
+}
+
+/// A parameter that the driver does not know is passed over by it, and written to the log: its value may
+/// be a secret.
+fn known_parameters(query: &str) -> Parsed<()> {
+    const KNOWN: [&str; 18] = [
+        "sslmode",
+        "ssl-mode",
+        "sslrootcert",
+        "ssl-root-cert",
+        "ssl-ca",
+        "sslcert",
+        "ssl-cert",
+        "sslkey",
+        "ssl-key",
+        "statement-cache-capacity",
+        "host",
+        "hostaddr",
+        "port",
+        "dbname",
+        "user",
+        "password",
+        "application_name",
+        "options",
+    ];
+    let known = |name: &str| KNOWN.contains(&name) || name.starts_with("options[");
+    match form_urlencoded::parse(query.as_bytes()).find(|(name, _)| !known(name)) {
+        None => Ok(()),
+        Some((name, _)) => Err(format!(
+            "has a parameter {name:?} that is not known; known are {}",
+            KNOWN.join(", ")
+        )),
     }
 }
 

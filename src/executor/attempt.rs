@@ -62,7 +62,7 @@ impl Executor {
             if let Some(finished) = self.put_off(&claimed, &target) {
                 return Ok((None, finished, Some(Effect::PutOff(job.place()))));
             }
-            Ok(self.attempt(&claimed, &job, &target, began).await)
+            Ok(self.attempt(&claimed, &job, &target, (began, start_before)).await)
         };
         let (attempt, finished, effect) =
             whole(ended).await.unwrap_or_else(|error| self.broken_off(&claimed, &error));
@@ -151,7 +151,7 @@ impl Executor {
         claimed: &Claimed,
         job: &Job,
         target: &Target,
-        began: DateTime<Utc>,
+        (began, start_before): (DateTime<Utc>, DateTime<Utc>),
     ) -> Ended {
         let action = &claimed.action;
         let number = action.retry_count.saturating_add(1);
@@ -175,7 +175,7 @@ impl Executor {
                 self.send(action, callback, body, began).await
             }
             (Job::Line { call, .. }, Target::Line(channel)) => {
-                return self.call_line(claimed, (channel, call), number).await;
+                return self.call_line(claimed, (channel, call), (number, start_before)).await;
             }
             (_, Target::Unusable(reason)) => unsent(number, "refused", reason.to_string()),
             (Job::Broken(reason), _) => {
@@ -199,10 +199,12 @@ impl Executor {
         &self,
         claimed: &Claimed,
         (channel, call): (&ChannelAccess, &LineCall),
-        number: i32,
+        (number, start_before): (i32, DateTime<Utc>),
     ) -> Ended {
         let line = &self.app.config.line;
-        let answer = self.app.line.call(channel, call, claimed.action.id.0).await;
+        // What waits for its turn may not start any later than what does not.
+        let within = (start_before - self.clock().now()).to_std().unwrap_or_default();
+        let answer = self.app.line.call(channel, call, claimed.action.id.0, within).await;
         let (pause, reason) = match answer.outcome {
             Outcome::MonthlyLimit => (Some(span(line.monthly_limit_pause)), "monthly_limit"),
             Outcome::Unauthorized => (Some(span(line.unauthorized_pause)), "unauthorized"),

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -26,6 +27,8 @@ use crate::store::executor::{NextDue, next_due};
 const BLOCKED: Duration = Duration::from_millis(250);
 /// How long a step may take.
 const STEP_MAX: Duration = Duration::from_secs(30);
+/// How far two clocks may drift apart from one step to the next, in milliseconds.
+const JUMP: u64 = 1_000;
 const RETAIN_EVERY: Duration = Duration::from_secs(600);
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(100);
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -87,6 +90,8 @@ struct Driver {
     /// Counts what waits.
     gauges: Beside,
     skew: chrono::Duration,
+    /// Two clocks at the step before: the one that can be set, and the one that can't.
+    clocks: (DateTime<Utc>, Instant),
     ahead: Ahead,
     /// What is due when, unless it has to be asked for.
     known: Option<NextDue>,
@@ -107,6 +112,7 @@ pub async fn run(executor: Arc<Executor>, stop: CancellationToken) {
         walked: Beside::new("walking cycles"),
         gauges: Beside::new("gauges"),
         skew: chrono::Duration::zero(),
+        clocks: (executor.clock().now(), Instant::now()),
         ahead: Ahead::default(),
         known: None,
         executor,
@@ -123,7 +129,7 @@ pub async fn run(executor: Arc<Executor>, stop: CancellationToken) {
 /// Deletes what has been kept long enough, beside the work and not in its way.
 async fn retain(executor: Arc<Executor>, stop: CancellationToken) {
     loop {
-        if let Err(error) = executor.retain(executor.clock().now()).await {
+        if let Err(error) = retain_once(&executor).await {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
                 "old rows could not be deleted, which is tried again"
@@ -133,6 +139,13 @@ async fn retain(executor: Arc<Executor>, stop: CancellationToken) {
             return;
         }
     }
+}
+
+/// A clock that is wrong would delete what is to be kept.
+async fn retain_once(executor: &Executor) -> Result<()> {
+    executor.app.check_clock().await?;
+    executor.app.clock_holds()?;
+    executor.retain(executor.clock().now()).await.map(drop)
 }
 
 /// A step that takes longer hangs on a connection that is dead and does not know it.
@@ -270,22 +283,32 @@ impl Driver {
         (2 * self.batch()).saturating_sub(self.executor.lanes.startable())
     }
 
+    /// Whether the clock was set since the step before, or the machine slept.
+    fn jumped(&mut self, now: DateTime<Utc>) -> bool {
+        let (then, at) = std::mem::replace(&mut self.clocks, (now, Instant::now()));
+        let passed = (now - then).num_milliseconds().abs_diff(at.elapsed().as_millis() as i64);
+        passed > JUMP
+    }
+
     async fn chores(&mut self, now: DateTime<Utc>) -> Result<()> {
-        if self.chores.skew.is_due(now) {
-            self.skew = self.executor.app.measure_skew().await?;
+        // Whoever takes back what others hold must know what time it is.
+        let reap = self.chores.reap.is_due(now);
+        if reap || self.jumped(now) || self.chores.skew.is_due(now) {
+            self.skew = self.executor.app.check_clock().await?;
             if self.skew.abs() > SKEW_MAX {
                 tracing::error!(
                     skew_ms = self.skew.num_milliseconds(),
                     "this machine's clock and the database's differ by more than 5 s; this executor does nothing until they agree"
                 );
-                self.chores.skew.last = None;
+                (self.chores.skew.last, self.chores.reap.last) = (None, None);
+                return Ok(());
             }
         }
         if self.chores.observe.is_due(now) {
             let executor = self.executor.clone();
             self.gauges.start(async move { executor.observe().await }).await;
         }
-        if self.chores.reap.is_due(now) {
+        if reap {
             let reaped = self.executor.reap(now).await?;
             if reaped > 0 {
                 self.known = None;

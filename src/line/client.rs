@@ -58,8 +58,8 @@ impl LineClient {
     }
 
     /// Makes one call, once, and says what became of it. Ends within `line.timeout`: up to half of
-    /// it is spent on waiting for the channel's turn, after that the answer is
-    /// [`Outcome::RateLimited`] without a request. Dropping the future drops the connection.
+    /// it, and no more than `within`, is spent on waiting for the channel's turn, after that the answer
+    /// is [`Outcome::RateLimited`] without a request. Dropping the future drops the connection.
     ///
     /// `retry_key` is the id of the queued action: the same on each attempt, and of no other
     /// action. With it a push is sent twice and received once, in a crash too. The other calls
@@ -69,6 +69,7 @@ impl LineClient {
         channel: &ChannelAccess,
         call: &LineCall,
         retry_key: Uuid,
+        within: Duration,
     ) -> LineAnswer {
         let started = Instant::now();
         let mut request = match self.request(channel, call, retry_key) {
@@ -77,7 +78,7 @@ impl LineClient {
                 return LineAnswer::local(outcome, &reason, started.elapsed());
             }
         };
-        if !self.pace.turn(channel.line_oa_id, self.timeout / 2).await {
+        if !self.pace.turn(channel.line_oa_id, within.min(self.timeout / 2)).await {
             let reason = "held back by line.rate_limit: the channel has more calls waiting";
             return LineAnswer::local(Outcome::RateLimited, reason, started.elapsed());
         }

@@ -1,7 +1,7 @@
 //! Opening the database, and bringing its schema up to date.
 
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use migration::MigratorTrait;
@@ -68,6 +68,7 @@ impl Store {
                 engine: Engine::Sqlite,
                 traffic,
                 checkpoint: None,
+                file: Some(Arc::new(DatabaseFile::of(&options.url)?)),
             });
         }
         let pool = match open(postgres(options), &traffic).await {
@@ -75,7 +76,7 @@ impl Store {
             Err(error) => return Err(why_not(&options.url).await.unwrap_or(error)),
         };
         let (engine, checkpoint) = (Engine::Postgres, None);
-        Ok(Self { url, read: pool.clone(), write: pool, engine, traffic, checkpoint })
+        Ok(Self { url, read: pool.clone(), write: pool, engine, traffic, checkpoint, file: None })
     }
 
     /// Applies the changes to the schema that are not applied yet. Safe to run twice, and by
@@ -111,6 +112,7 @@ impl Store {
 
     /// Fails when the database does not answer.
     pub async fn ping(&self) -> Result<()> {
+        self.has_file()?;
         Ok(self.read.ping().await?)
     }
 }
@@ -241,6 +243,41 @@ fn make_file(url: &str) -> Result<()> {
             Err(Error::internal(error))
         }
         _ => Ok(()),
+    }
+}
+
+/// The file of an SQLite database, as it was opened. SQLite goes on with a file that was removed, and
+/// what is written then is gone with the process.
+#[derive(Debug)]
+pub(super) struct DatabaseFile {
+    path: std::path::PathBuf,
+    id: (u64, u64),
+}
+
+impl DatabaseFile {
+    fn of(url: &str) -> Result<Self> {
+        let options = SqliteConnectOptions::from_str(url).map_err(Error::internal)?;
+        let path = options.get_filename().to_path_buf();
+        let id = Self::id(&path).map_err(Error::internal)?;
+        Ok(Self { path, id })
+    }
+
+    fn id(path: &std::path::Path) -> std::io::Result<(u64, u64)> {
+        use std::os::unix::fs::MetadataExt;
+        let found = std::fs::metadata(path)?;
+        Ok((found.dev(), found.ino()))
+    }
+
+    /// Fails when another file, or none, stands in its place.
+    pub(super) fn check(&self) -> Result<()> {
+        match Self::id(&self.path) {
+            Ok(id) if id == self.id => Ok(()),
+            _ => Err(Error::internal(format!(
+                "the database's file {} was removed or replaced while the server runs; stop the \
+                 server, put the file back, and start it",
+                self.path.display()
+            ))),
+        }
     }
 }
 

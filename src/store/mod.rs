@@ -69,6 +69,8 @@ pub struct Store {
     engine: Engine,
     traffic: Traffic,
     checkpoint: MaybeCheckpoint,
+    /// Of SQLite.
+    file: Option<Arc<connect::DatabaseFile>>,
 }
 
 /// How much the database was asked to do since the store was opened.
@@ -117,8 +119,15 @@ impl Store {
         &self.read
     }
 
-    /// Begins a transaction that may write. Dropped without a commit, it leaves nothing.
+    /// Fails when the file of an SQLite database was removed or replaced since it was opened.
+    fn has_file(&self) -> Result<()> {
+        self.file.as_ref().map_or(Ok(()), |file| file.check())
+    }
+
+    /// Begins a transaction that may write. Dropped without a commit, it leaves nothing. Refused when
+    /// the file of an SQLite database is gone.
     pub async fn begin(&self) -> Result<Tx> {
+        self.has_file()?;
         checkpoint::pass(&self.checkpoint, Point::BeforeBegin).await?;
         let options = TransactionOptions {
             sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),

@@ -72,18 +72,7 @@ impl RuleSeries {
                 "pfy_actions_oldest_due_seconds",
                 "How long the oldest due action of rules and workflows has been due.",
             )?,
-            cycles: {
-                let cycles = counter(
-                    "pfy_cycles_total",
-                    "Cycles that began (processing) and ended.",
-                    &["status"],
-                )?;
-                // There from the first scrape, so that an alert can ask for them.
-                for status in CycleStatus::ALL {
-                    cycles.with_label_values(&[status.as_str()]);
-                }
-                cycles
-            },
+            cycles: cycles(r)?,
             cycle_users: counter(
                 "pfy_cycle_users_total",
                 "Users of cycles that were handled, by outcome.",
@@ -96,6 +85,16 @@ impl RuleSeries {
             )?,
         })
     }
+}
+
+/// There from the first scrape, so that an alert can ask for them.
+fn cycles(r: &Registry) -> Result<IntCounterVec> {
+    let help = "Cycles that began (processing) and ended.";
+    let cycles = counters(r, "pfy_cycles_total", help, &["status"])?;
+    for status in CycleStatus::ALL {
+        cycles.with_label_values(&[status.as_str()]);
+    }
+    Ok(cycles)
 }
 
 /// What waits now, of trigger rules.

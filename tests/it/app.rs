@@ -97,10 +97,15 @@ impl TestApp {
 
     /// One that is configured otherwise.
     pub async fn another_executor_with(&self, settings: &[(&str, &str)]) -> Executor {
+        Executor::new(self.another_app_with(settings).await)
+    }
+
+    /// The parts of another process on the same database.
+    pub async fn another_app_with(&self, settings: &[(&str, &str)]) -> Arc<App> {
         let store = self.database.another().await;
         let own = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         let settings: Vec<_> = self.settings.iter().cloned().chain(own).collect();
-        Executor::new(make(store, &self.clock, &settings))
+        make(store, &self.clock, &settings)
     }
 
     /// One whose transactions and requests pass `checkpoint`.

@@ -9,7 +9,7 @@ use trigger_manager::clock::{Clock, SystemClock};
 use trigger_manager::domain::event::EventStatus;
 use trigger_manager::domain::rule::TriggerRule;
 use trigger_manager::domain::trigger::Trigger;
-use trigger_manager::executor::driver;
+use trigger_manager::executor::{Executor, driver};
 use trigger_manager::store::{Engine, event};
 
 use crate::app::TestApp;
@@ -162,4 +162,33 @@ async fn all_that_an_executor_left_behind_is_called_at_once_however_much_it_is()
     t.receiver.until(again).await;
     stop.cancel();
     driving.await.unwrap();
+}
+
+/// Only PostgreSQL has a clock to compare the executor's with.
+#[tokio::test]
+async fn an_executor_whose_clock_is_wrong_takes_nothing_from_others() {
+    let (t, trigger) = world().await;
+    t.receiver.next("/a", [Answer::Hang]);
+    t.app.run_trigger(&t.caller, trigger.id).await.unwrap();
+    let holds = t.another_executor().await;
+    let holding = tokio::spawn(async move { holds.run_until_idle().await });
+    t.receiver.until(|received| received.len() == 1).await;
+    let before = t.deliveries().await;
+    t.advance(31);
+    let (wrong, stop) = (t.another_app_with(&[]).await, CancellationToken::new());
+    let executor = Arc::new(Executor::new(wrong.clone()));
+    let driving = tokio::spawn(driver::run(executor, stop.clone()));
+    if t.app.store.engine() == Engine::Postgres {
+        // It has looked at the clocks, and so it has begun.
+        while wrong.clock_holds().is_ok() {
+            tokio::task::yield_now().await;
+        }
+    } else {
+        t.receiver.until(|received| received.len() == 2).await;
+    }
+    stop.cancel();
+    driving.await.unwrap();
+    holding.abort();
+    let after = t.deliveries().await;
+    assert_eq!(after == before, t.app.store.engine() == Engine::Postgres, "{after:?}");
 }

@@ -104,6 +104,14 @@ impl TestStore {
         alone
     }
 
+    /// The file of the database; PostgreSQL has files of its own.
+    pub fn file(&self) -> Option<PathBuf> {
+        match &self.place {
+            Place::Folder(folder) => Some(folder.join("store.db")),
+            _ => None,
+        }
+    }
+
     /// How many bytes of write-ahead log there are. On SQLite they begin anew after 16 MB.
     pub async fn written(&self) -> i64 {
         if let Place::Folder(folder) = &self.place {

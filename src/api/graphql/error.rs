@@ -10,7 +10,8 @@ use std::sync::Arc;
 use async_graphql::{ErrorExtensionValues, Response, ServerError, Value};
 
 use super::misfit::{self, Misfit};
-use crate::error::Error;
+use crate::domain::rule::misfit::cut;
+use crate::error::{Error, MESSAGE_MAX};
 
 /// What a resolver fails with that has more than one kind of error. The error that it is made
 /// from stays in `source`.
@@ -151,6 +152,8 @@ impl Known {
                 extensions.set("requestId", request_id);
             }
         }
+        // A client's own value may be quoted, however long it is.
+        error.message = cut(&error.message, MESSAGE_MAX);
         error.extensions = Some(extensions);
         error.source = None;
     }

@@ -21,7 +21,9 @@ use crate::domain::id::{ApplicationId, LineOaId};
 use crate::error::Result;
 
 /// How often it is checked that the subscriber may still see what it sees.
-const CHECK_EVERY: Duration = Duration::from_secs(60);
+const CHECK_EVERY: Duration = Duration::from_secs(15);
+/// How old the last check may be when something is shown.
+const CHECKED_WITHIN: Duration = Duration::from_secs(2);
 
 /// The credentials that a request came with, kept to look at them again.
 #[derive(Clone, Default)]
@@ -30,8 +32,10 @@ pub struct Presented(pub Option<SecretString>);
 /// The root of subscriptions.
 pub struct SubscriptionRoot;
 
-/// What can be subscribed to. A subscriber that is too slow misses something, and nobody waits for
-/// it; queries of the history always have everything.
+/// What can be subscribed to, over a websocket that speaks `graphql-transport-ws`. A subscriber that is
+/// too slow misses something, and nobody waits for it; queries of the history always have everything.
+/// Whether the credentials still hold is asked before something is shown, unless that was done in the
+/// last two seconds, and every 15 s.
 #[Subscription(name = "Subscription")]
 impl SubscriptionRoot {
     /// The occurrences of an application, as they are from now on each time something is recorded
@@ -112,6 +116,7 @@ async fn follow<T: Told>(
         watched,
         scope,
         checks,
+        checked: Instant::now(),
         read: VecDeque::new(),
         ended: false,
     };
@@ -125,6 +130,7 @@ struct Follower<T> {
     watched: Watched,
     scope: Scope,
     checks: Interval,
+    checked: Instant,
     read: VecDeque<T>,
     ended: bool,
 }
@@ -154,6 +160,9 @@ impl<T: Told> Follower<T> {
     }
 
     async fn load(&mut self, entries: &[LogEntry]) -> Result<()> {
+        if self.checked.elapsed() > CHECKED_WITHIN {
+            self.check().await?;
+        }
         self.read.extend(T::read(&self.app, self.scope, entries).await?);
         Ok(())
     }
@@ -162,6 +171,8 @@ impl<T: Told> Follower<T> {
     async fn check(&mut self) -> Result<()> {
         let presented = self.presented.0.as_ref().map(ExposeSecret::expose_secret);
         self.scope = self.app.authenticate(presented).await?.scope();
-        self.app.may_watch(self.scope, self.watched).await
+        self.app.may_watch(self.scope, self.watched).await?;
+        self.checked = Instant::now();
+        Ok(())
     }
 }

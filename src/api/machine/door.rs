@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::body::Bytes;
+use axum::body::{Bytes, HttpBody};
 use axum::extract::{ConnectInfo, FromRequest, FromRequestParts, Request};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::{DeserializeOwned, IgnoredAny};
 
@@ -21,7 +21,8 @@ use crate::error::Error;
 pub const BODY_MAX: usize = 64 * 1024;
 
 /// Whoever calls. Comes first among a handler's arguments, so that nobody unknown has a body
-/// read. Refused with 401 as [`App::authenticate`] says.
+/// read. Refused with 401 as [`App::authenticate`] says, and with 503 whoever would change something
+/// while the server's clock is wrong.
 pub(super) struct Authenticated(pub Caller);
 
 impl FromRequestParts<Arc<App>> for Authenticated {
@@ -33,6 +34,9 @@ impl FromRequestParts<Arc<App>> for Authenticated {
         // Behind a proxy the peer is the proxy, and says nothing about the client.
         let client = peer.filter(|_| app.config.public_url.is_none());
         let actor = app.authenticate_from(header, client).await?;
+        if parts.method != Method::GET {
+            app.clock_holds()?;
+        }
         Ok(Self(Caller { actor, request_id: request_id(&parts.extensions) }))
     }
 }
@@ -99,8 +103,10 @@ pub(super) fn essence(headers: &HeaderMap) -> String {
     value.split(';').next().unwrap_or("").trim().to_ascii_lowercase()
 }
 
-/// The router's body limit counts while reading, whatever the length header says.
+/// The router's body limit counts while reading; what the length header says is believed if it is too
+/// much.
 async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Problem> {
+    declared(request.body(), BODY_MAX)?;
     Bytes::from_request(request, state).await.map_err(|rejection| match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => too_large(BODY_MAX),
         _ => broken(),
@@ -109,11 +115,17 @@ async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Prob
 
 /// A body of at most `most` bytes, counted while reading, in the place of the router's limit.
 pub(super) async fn read_up_to(request: Request, most: usize) -> Result<Bytes, Problem> {
+    declared(request.body(), most)?;
     match Limited::new(request.into_body(), most).collect().await {
         Ok(body) => Ok(body.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(too_large(most)),
         Err(_) => Err(broken()),
     }
+}
+
+/// Nobody waits for a body that says of itself that it is too large.
+fn declared(body: &axum::body::Body, most: usize) -> Result<(), Problem> {
+    if body.size_hint().lower() > most as u64 { Err(too_large(most)) } else { Ok(()) }
 }
 
 fn too_large(most: usize) -> Problem {

@@ -17,7 +17,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::api::RequestId;
-use crate::error::{BUSY_SECONDS, Error, RATE_LIMITED_SECONDS};
+use crate::domain::rule::misfit::cut;
+use crate::error::{BUSY_SECONDS, Error, MESSAGE_MAX, RATE_LIMITED_SECONDS};
 
 /// The media type of a problem document.
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -176,10 +177,10 @@ impl From<Error> for Problem {
             Error::Unauthenticated { .. } => StatusCode::UNAUTHORIZED,
             Error::Forbidden { .. } => StatusCode::FORBIDDEN,
             Error::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
-            Error::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Error::Busy | Error::Skewed => StatusCode::SERVICE_UNAVAILABLE,
             Error::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        let mut problem = Self::new(status, error.code(), error.to_string());
+        let mut problem = Self::new(status, error.code(), cut(&error.to_string(), MESSAGE_MAX));
         problem.field = error.field().map(Into::into);
         if let Error::Internal(cause) = error {
             problem.cause = Some(cause.into());

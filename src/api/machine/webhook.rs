@@ -50,6 +50,7 @@ pub(super) async fn receive_webhook(
         Some(signature) => signature.clone(),
         None => return Err(app.refuse_line_webhook().into()),
     };
+    app.clock_holds()?;
     let request_id = request_id(request.extensions());
     let body = read_up_to(request, WEBHOOK_MAX).await?;
     let incoming = IncomingWebhook {

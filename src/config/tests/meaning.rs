@@ -112,6 +112,18 @@ fn other_databases_and_incomplete_addresses_are_refused() {
 }
 
 #[test]
+fn a_parameter_that_postgresql_s_driver_does_not_know_is_refused_without_its_value() {
+    let read = |url: &str| DatabaseUrl::parse(url);
+    let refused = read("postgres://u@h/d?pasword=hush").unwrap_err();
+    assert!(refused.contains("\"pasword\" that is not known; known are sslmode"), "{refused}");
+    assert!(!refused.contains("hush"), "{refused}");
+    for fits in ["sslmode=require&application_name=a", "options[statement_timeout]=5s", "host=/run"]
+    {
+        assert!(read(&format!("postgres://u@h/d?{fits}")).is_ok(), "{fits}");
+    }
+}
+
+#[test]
 fn events_come_from_postgresql_alone_or_from_nowhere() {
     assert!(from_environment(&[]).unwrap().pg_source.database_url.is_none());
     let source = |url| from_environment(&[("PFY_PG_SOURCE_DATABASE_URL", url)]);

@@ -86,7 +86,7 @@ async fn the_path_of_the_base_is_put_before_the_platforms_own() {
     for prefix in ["/a/b", "/a/b/"] {
         let base = format!("{}{prefix}", pair.platform.base_url());
         let client = client(&base, AMPLE).unwrap();
-        let answer = client.call(&pair.channel, &hello(), Uuid::now_v7()).await;
+        let answer = client.call(&pair.channel, &hello(), Uuid::now_v7(), Duration::MAX).await;
         assert_eq!(answer.status, Some(404));
     }
     assert!(pair.platform.requests().iter().all(|seen| seen.path == "/a/b/v2/bot/message/push"));
@@ -96,7 +96,7 @@ async fn the_path_of_the_base_is_put_before_the_platforms_own() {
 async fn a_token_that_is_no_header_value_is_unauthorized_without_a_request() {
     let pair = Pair::start().await;
     let broken = channel("two\nlines");
-    let answer = pair.client.call(&broken, &hello(), Uuid::now_v7()).await;
+    let answer = pair.client.call(&broken, &hello(), Uuid::now_v7(), Duration::MAX).await;
     assert_eq!((answer.outcome, answer.status), (Outcome::Unauthorized, None));
     assert!(!answer.message.unwrap().contains("lines"));
     assert!(pair.platform.requests().is_empty());

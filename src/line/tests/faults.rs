@@ -45,7 +45,7 @@ async fn silence_after_it_was_accepted_is_a_time_out_and_makes_no_second_message
     assert_eq!(silent.outcome, Outcome::Retry { reason: "timeout" });
     assert_eq!(silent.status, None);
     let patient = client(pair.platform.base_url(), AMPLE).unwrap();
-    let again = patient.call(&pair.channel, &hello(), key).await;
+    let again = patient.call(&pair.channel, &hello(), key, Duration::MAX).await;
     assert_eq!(again.outcome, Outcome::AlreadyDone);
     assert_eq!(pair.platform.accepted().len(), 1);
 }
@@ -68,8 +68,10 @@ async fn nobody_at_the_address_is_tried_again() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     drop((platform, listener));
-    let answer =
-        client(&base, AMPLE).unwrap().call(&channel(TOKEN), &hello(), Uuid::now_v7()).await;
+    let answer = client(&base, AMPLE)
+        .unwrap()
+        .call(&channel(TOKEN), &hello(), Uuid::now_v7(), Duration::MAX)
+        .await;
     assert_eq!(answer.outcome, Outcome::Retry { reason: "connect" });
     assert!(answer.message.is_some());
 }
@@ -106,16 +108,16 @@ async fn a_token_that_does_not_hold_is_unauthorized() {
     let pair = Pair::start().await;
     let other = channel("another");
     for call in [hello(), link("richmenu-a"), unlink()] {
-        let answer = pair.client.call(&other, &call, Uuid::now_v7()).await;
+        let answer = pair.client.call(&other, &call, Uuid::now_v7(), Duration::MAX).await;
         assert_eq!((answer.outcome, answer.status), (Outcome::Unauthorized, Some(401)));
     }
     pair.platform.allow_token("another");
-    let answer = pair.client.call(&other, &hello(), Uuid::now_v7()).await;
+    let answer = pair.client.call(&other, &hello(), Uuid::now_v7(), Duration::MAX).await;
     assert_eq!(answer.outcome, Outcome::Done);
     pair.platform.revoke_token(TOKEN);
     assert_eq!(pair.once(&hello()).await.outcome, Outcome::Unauthorized);
     pair.platform.fail_next(1, Fault::Unauthorized);
-    let answer = pair.client.call(&other, &hello(), Uuid::now_v7()).await;
+    let answer = pair.client.call(&other, &hello(), Uuid::now_v7(), Duration::MAX).await;
     assert_eq!(answer.outcome, Outcome::Unauthorized);
 }
 

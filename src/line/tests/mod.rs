@@ -94,7 +94,7 @@ impl Pair {
     }
 
     async fn call(&self, call: &LineCall, key: Uuid) -> LineAnswer {
-        self.client.call(&self.channel, call, key).await
+        self.client.call(&self.channel, call, key, Duration::MAX).await
     }
 
     async fn once(&self, call: &LineCall) -> LineAnswer {

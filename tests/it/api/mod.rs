@@ -1,5 +1,6 @@
 //! The server as its clients see it: over HTTP and websockets.
 
+mod clock;
 mod cost;
 mod filters;
 mod journey;

@@ -180,3 +180,22 @@ async fn lists_without_pages_count_towards_the_rows_of_a_query() {
     assert_eq!(error["extensions"]["code"], "INVALID", "{error}");
     assert!(error["message"].as_str().unwrap().contains("more than 20000 rows"), "{error}");
 }
+
+#[tokio::test]
+async fn a_method_that_a_path_does_not_take_and_a_field_that_is_given_twice_have_a_code() {
+    let served = Served::new().await;
+    let client = served.administrator();
+    for path in ["/healthz", "/graphql", "/graphiql"] {
+        let answer = client.delete(path).await;
+        assert_eq!((answer.status, answer.code().as_str()), (405, "METHOD_NOT_ALLOWED"), "{path}");
+    }
+    let before = written(&served).await;
+    let id = served.id("trigger");
+    let twice = format!(
+        "mutation {{ updateTrigger(id: \"{id}\", input: {{name: \"A\", name: \"B\"}}) {{ id }} }}"
+    );
+    let answer = client.graphql(&twice, Value::Null).await;
+    assert_eq!(answer.code(), "GRAPHQL_VALIDATION_FAILED", "{}", answer.json());
+    assert!(answer.json().to_string().contains("the field name twice"));
+    assert_eq!(written(&served).await, before);
+}

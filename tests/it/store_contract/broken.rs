@@ -84,3 +84,27 @@ async fn a_transaction_that_is_left_alone_does_not_hold_its_locks_for_ever() {
     let found: String = row.try_get_by_index(0).unwrap();
     assert_eq!(found, "15s");
 }
+
+/// PostgreSQL keeps its files by itself.
+#[tokio::test]
+async fn nothing_is_written_to_a_file_that_was_removed_or_replaced() {
+    let store = TestStore::new().await;
+    let Some(file) = store.file() else {
+        store.ping().await.unwrap();
+        return;
+    };
+    store.ping().await.unwrap();
+    let aside = file.with_extension("aside");
+    std::fs::rename(&file, &aside).unwrap();
+    for stands_there in [false, true] {
+        if stands_there {
+            std::fs::copy(&aside, &file).unwrap();
+        }
+        assert_eq!(store.ping().await.unwrap_err().code(), "INTERNAL");
+        let error = store.begin().await.map(drop).unwrap_err();
+        assert!(format!("{error:?}").contains("was removed or replaced"), "{error:?}");
+    }
+    std::fs::rename(&aside, &file).unwrap();
+    drop(store.begin().await.unwrap());
+    store.ping().await.unwrap();
+}

@@ -6,10 +6,11 @@
 //! expanded. What passes is executed without being parsed again. (It is no extension of the
 //! library, because with any extension each single field takes a longer way.)
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_graphql::parser::types::{
-    DocumentOperations, ExecutableDocument, OperationDefinition, OperationType,
+    DocumentOperations, ExecutableDocument, OperationDefinition, OperationType, Selection,
 };
 use async_graphql::{Pos, Positioned, Request, ServerError, ServerResult, Value, Variables};
 
@@ -18,6 +19,7 @@ use super::scan::{Scan, scan};
 use crate::api::graphql::error::{PARSE_FAILED, VALIDATION_FAILED, about_request, about_value};
 use crate::api::graphql::misfit::field;
 use crate::config::GraphqlConfig;
+use crate::domain::rule::misfit::cut;
 
 /// The longest document, in bytes.
 pub(super) const DOCUMENT_MAX: usize = 64 * 1024;
@@ -65,6 +67,9 @@ impl Guard {
         self.cost(document, text)?;
         let operation = choose(document, name)?;
         check_variables(&operation.node, variables)?;
+        if operation.node.ty == OperationType::Subscription {
+            one_field(document, operation)?;
+        }
         Ok(operation.node.ty)
     }
 
@@ -72,9 +77,16 @@ impl Guard {
         if document.len() > DOCUMENT_MAX {
             return Err(invalid(too_long(document.len()), None));
         }
-        let Scan { tokens, nesting } = scan(document);
+        let Scan { tokens, nesting, twice } = scan(document);
         limit("tokens", tokens, self.0.max_tokens)?;
-        limit("nested brackets", nesting, NESTING_MAX)
+        limit("nested brackets", nesting, NESTING_MAX)?;
+        match twice {
+            None => Ok(()),
+            Some(name) => {
+                let name = cut(&name, 50);
+                Err(invalid(format!("an input object has the field {name} twice"), None))
+            }
+        }
     }
 
     fn cost(&self, document: &ExecutableDocument, text: &str) -> ServerResult<()> {
@@ -130,6 +142,34 @@ pub(super) fn choose<'a>(
         (_, None) => {
             Err(invalid("the document has several operations; name one in operationName", None))
         }
+    }
+}
+
+/// A subscription has one field at its root (October 2021, 5.2.3.1); no more than one name in the answer.
+fn one_field(
+    document: &ExecutableDocument,
+    operation: &Positioned<OperationDefinition>,
+) -> ServerResult<()> {
+    let (mut names, mut spread) = (HashSet::new(), HashSet::new());
+    let mut sets = vec![&operation.node.selection_set.node];
+    while let Some(set) = sets.pop() {
+        for selection in &set.items {
+            match &selection.node {
+                Selection::Field(field) => {
+                    names.insert(&field.node.response_key().node);
+                }
+                Selection::InlineFragment(inline) => sets.push(&inline.node.selection_set.node),
+                Selection::FragmentSpread(one) => {
+                    let name = &one.node.fragment_name.node;
+                    let fragment = document.fragments.get(name).filter(|_| spread.insert(name));
+                    sets.extend(fragment.map(|found| &found.node.selection_set.node));
+                }
+            }
+        }
+    }
+    match names.len() {
+        0 | 1 => Ok(()),
+        _ => Err(invalid("a subscription must have one field at its root", Some(operation.pos))),
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use async_graphql::parser::types::OperationType;
 use async_graphql::{Request, Response as Answer, ServerError, Value};
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{ConnectInfo, State};
@@ -148,12 +148,17 @@ fn came_from(service: &Service, extensions: &axum::http::Extensions) -> Origin {
 }
 
 async fn read(media: Media, body: Body) -> Result<Bytes, Refused> {
+    let too_long = || {
+        let reason = format!("the body is longer than {BODY_MAX} bytes");
+        refuse(media, StatusCode::PAYLOAD_TOO_LARGE, reason)
+    };
+    // Nobody waits for a body that says of itself that it is too large.
+    if body.size_hint().lower() > BODY_MAX as u64 {
+        return Err(too_long());
+    }
     match Limited::new(body, BODY_MAX).collect().await {
         Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            let reason = format!("the body is longer than {BODY_MAX} bytes");
-            Err(refuse(media, StatusCode::PAYLOAD_TOO_LARGE, reason))
-        }
+        Err(error) if error.is::<LengthLimitError>() => Err(too_long()),
         Err(_) => Err(refuse(media, StatusCode::BAD_REQUEST, "the body did not arrive whole")),
     }
 }
@@ -222,7 +227,7 @@ fn refuse_with(media: Media, error: &Error, request_id: &str) -> Refused {
     let status = match error {
         error if is_unauthenticated(error) => StatusCode::UNAUTHORIZED,
         Error::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
-        Error::Busy => StatusCode::SERVICE_UNAVAILABLE,
+        Error::Busy | Error::Skewed => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     };
     let mut response = write(media, status, &refusal(error, request_id), false);

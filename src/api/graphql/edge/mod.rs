@@ -14,7 +14,7 @@ mod tests;
 use std::sync::Arc;
 
 use async_graphql::parser::types::OperationType;
-use async_graphql::{Request, Response, ServerError, Variables};
+use async_graphql::{Pos, Request, Response, ServerError, Variables};
 use axum::Router;
 use axum::routing::{MethodRouter, get};
 use futures::stream::BoxStream;
@@ -25,7 +25,7 @@ use serde::Deserialize;
 use self::absent::Absences;
 use self::guard::Guard;
 use super::context::Budget;
-use super::error::{Outcome, publish, refusal};
+use super::error::{Fault, Outcome, publish, refusal};
 use super::live::Presented;
 use super::loaders::Loaders;
 use super::session::Origin;
@@ -118,6 +118,10 @@ impl Service {
     /// What is to be executed, or why nothing is.
     async fn check(&self, mut request: Request) -> Result<Checked, Vec<ServerError>> {
         let kind = self.guard.check(&mut request)?;
+        if kind == OperationType::Mutation {
+            let refused = |error| vec![Fault::from(error).into_server_error(Pos::default())];
+            self.app.clock_holds().map_err(refused)?;
+        }
         let mut request = self.absences.leave_out(request).await?;
         let text = std::mem::take(&mut request.query);
         Ok(Checked { request, kind, text })

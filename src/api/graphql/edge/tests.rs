@@ -311,6 +311,21 @@ fn a_null_character_is_refused_wherever_a_variable_holds_it() {
     assert_eq!(verdict(&config(&[]), text, fine), "ok");
 }
 
+#[test]
+fn a_subscription_has_one_field_at_its_root_however_it_is_written() {
+    let of = |text: &str| verdict(&config(&[]), text, Variables::default());
+    for text in [
+        "subscription { a b }",
+        "subscription { a ...f } fragment f on S { ... on S { b } }",
+        "subscription { x: a y: a }",
+    ] {
+        assert_eq!(of(text), VALIDATION_FAILED, "{text}");
+    }
+    for text in ["subscription { a }", "subscription { a ...f } fragment f on S { a }", "{ a b }"] {
+        assert_eq!(of(text), "ok", "{text}");
+    }
+}
+
 proptest! {
     #![proptest_config(cases(800))]
 
