@@ -83,7 +83,7 @@ impl Layers {
         let origin = Origin::File(path.display().to_string());
         let text = std::fs::read_to_string(path).map_err(|error| {
             let reason = format!("can't be read ({error}); name a readable YAML file");
-            ConfigError::one("--config", &origin, reason)
+            ConfigError::one("--config or PFY_CONFIG", &origin, reason)
         })?;
         let table = parse(&text).map_err(|error| {
             let reason = format!("is not one YAML document of keys and values: {error}");

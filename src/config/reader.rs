@@ -130,7 +130,10 @@ impl Reader {
         key: &str,
         parse: impl Fn(&str) -> Parsed<T>,
     ) -> Result<T, ConfigError> {
-        self.get(key, |raw| parse(&scalar(raw).unwrap_or_default()))
+        self.get(key, |raw| match raw {
+            Raw::List(_) => Err("is a list; write one value".to_owned()),
+            raw => parse(&scalar(raw).unwrap_or_default()),
+        })
     }
 
     /// A secret that may be empty. Its value never stands in an error.

@@ -273,9 +273,11 @@ impl DatabaseFile {
         match Self::id(&self.path) {
             Ok(id) if id == self.id => Ok(()),
             _ => Err(Error::internal(format!(
-                "the database's file {} was removed or replaced while the server runs; stop the \
-                 server, put the file back, and start it",
-                self.path.display()
+                "the database's file {} was removed or replaced while the server runs; until the server \
+                 ends it holds the old one, below /proc/{}/fd: copy that if there is no other copy, stop \
+                 the server, put the file back, and start it",
+                self.path.display(),
+                std::process::id()
             ))),
         }
     }

@@ -272,3 +272,19 @@ fn single_modules_have_their_own_level() {
     let text = lines.text();
     assert!(text.contains("loud: heard") && text.lines().count() == 1, "{text}");
 }
+
+#[test]
+fn the_alert_rules_ask_for_series_that_there_are() {
+    let metrics = metrics();
+    count_rules(&metrics);
+    metrics.delivery_failed(APP, 1);
+    metrics.without_backend(APP, 1);
+    let known = metrics.encode();
+    let rules = include_str!("../../deploy/alerts.yml");
+    let words = rules.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let asked: BTreeSet<_> = words.filter(|word| word.starts_with("pfy_")).collect();
+    assert!(asked.len() > 5, "{asked:?}");
+    for name in asked {
+        assert!(known.contains(&format!("# TYPE {name} ")), "{name}");
+    }
+}

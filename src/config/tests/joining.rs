@@ -97,6 +97,8 @@ fn a_file_that_is_missing_or_no_yaml_is_refused_with_its_name() {
     let missing = Path::new("no-such-file.yml");
     let error = Config::load(Some(missing), std::iter::empty()).unwrap_err();
     assert!(error.to_string().contains("no-such-file.yml"), "{error}");
+    let error = from_file("run_mode: [api]\n").unwrap_err().to_string();
+    assert!(error.contains("run_mode") && error.contains("is a list; write one value"), "{error}");
     for text in ["cron: [", "- a\n- b\n", "just text", "run_mode: api\nrun_mode: both\n"] {
         assert!(from_file(text).is_err(), "{text:?}");
     }
