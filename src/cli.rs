@@ -79,7 +79,8 @@ enum Configured {
     },
     /// Encrypt what is stored with another secret key. Stop all processes first.
     ChangeSecretKey {
-        /// A file that holds the new key: 32 bytes in base64, or a passphrase of at least 16 characters.
+        /// A file that holds the new key: 32 bytes in base64. Where secret_key is set it may be a passphrase
+        /// of at least 16 characters.
         file: PathBuf,
     },
 }
@@ -220,8 +221,11 @@ async fn set_time_zone(config: Config, zone: &str) -> Result<()> {
 async fn change_secret_key(config: Config, file: &Path) -> Result<()> {
     let text = std::fs::read_to_string(file)
         .with_context(|| format!("can't read the new key from {}", file.display()))?;
-    let new = SecretKey::from_text(&SecretString::from(text.trim()))?;
-    let source = config.secret_key_source();
+    let (text, source) = (SecretString::from(text.trim()), config.secret_key_source());
+    let new = match &source {
+        SecretKeySource::Given(_) => SecretKey::from_text(&text)?,
+        SecretKeySource::File(_) => SecretKey::from_file_text(&text)?,
+    };
     let app: Arc<App> = serve::open(config).await?;
     let resealed = app.change_secret_key(&Caller::system(), &new).await?;
     let (backends, line_oas) = (resealed.backends, resealed.line_oas);

@@ -38,6 +38,9 @@ pub enum SecretKeyError {
          {SECRET_KEY_MIN_CHARS} characters"
     )]
     TooShort,
+    /// The text would not be a key in a key file.
+    #[error("a key file must hold 32 bytes in base64; make them with openssl rand -base64 32")]
+    NoFileKey,
     /// The key's file holds something else.
     #[error("{0} holds no key; restore the file, or set secret_key to the key that was used")]
     BadFile(PathBuf),
@@ -93,6 +96,14 @@ impl SecretKey {
             .hash_password_into(text.as_bytes(), PASSPHRASE_SALT, &mut bytes)
             .map_err(SecretKeyError::Stretch)?;
         Ok(Self(SecretBox::new(Box::new(bytes))))
+    }
+
+    /// The key of a key file: 32 bytes in base64, and no passphrase.
+    ///
+    /// # Errors
+    /// [`SecretKeyError::NoFileKey`].
+    pub fn from_file_text(text: &SecretString) -> Result<Self, SecretKeyError> {
+        Self::from_base64(text.expose_secret()).ok_or(SecretKeyError::NoFileKey)
     }
 
     /// A new random key.

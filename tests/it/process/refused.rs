@@ -98,6 +98,12 @@ async fn a_key_that_is_lost_is_not_replaced_by_another_one() {
     first.api().await;
     first.stop().await;
     let file = place.folder.join("secret.key");
+    // A passphrase would be no key in that file.
+    let new = place.folder.join("new.key");
+    std::fs::write(&new, "another passphrase of the tests").unwrap();
+    let mut change = Process::start(&place, &["change-secret-key", new.to_str().unwrap()], &own);
+    assert!(!change.ended().await.success());
+    assert!(change.output().contains("must hold 32 bytes in base64"), "{}", change.output());
     std::fs::remove_file(&file).unwrap();
     let output = refusal(&place, &own).await;
     assert!(output.contains("was set up with a key; restore the file"), "{output}");
