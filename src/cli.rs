@@ -22,7 +22,8 @@ use crate::{api, demo, telemetry};
 #[derive(Parser)]
 #[command(name = "trigger-manager", version, about)]
 pub struct Cli {
-    /// The configuration file; else the one that PFY_CONFIG names, else config.yml if there is one.
+    /// The configuration file; else the one that PFY_CONFIG names, else config.yml or config.yaml if there
+    /// is one.
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(subcommand)]

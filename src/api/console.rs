@@ -48,7 +48,7 @@ const REVALIDATE: &str = "no-cache";
 /// A file's name holds a hash of what is in it, so it never changes.
 const FOREVER: &str = "public, max-age=31536000, immutable";
 
-/// Routes of the page: `GET /graphiql`, its alias `GET /gql`, its files at
+/// Routes of the page: `GET /graphiql`, to which `GET /` leads, its alias `GET /gql`, its files at
 /// `GET /graphiql/assets/{path}`, and `GET /graphiql/licenses`, the licences of
 /// the libraries that these files are built from. A trailing slash after the page's path
 /// redirects (308), because relative addresses would miss otherwise.

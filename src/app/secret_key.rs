@@ -29,7 +29,8 @@ impl App {
     /// Encrypts all secrets that are stored with `new` instead of this process's key, in one
     /// transaction. Stop all processes first, and start them with the new key: a running one keeps the
     /// old one, and can't read what is stored. Sessions, whose tokens are signed with the key, end.
-    /// Doing it twice with one key is refused by the start of the second: it has the old key.
+    /// A crash leaves either key in use, and all that is stored with it. A second time is refused: this
+    /// process still has the old key.
     ///
     /// # Errors
     /// `FORBIDDEN` for all but administrators; `CONFLICT` while an executor lives;

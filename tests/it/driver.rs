@@ -50,6 +50,16 @@ async fn drive(t: &TestApp, stop: &CancellationToken) -> JoinHandle<()> {
     driving
 }
 
+/// An executor in the middle of a call that hangs.
+async fn in_a_call(t: &TestApp, trigger: &Trigger) -> JoinHandle<()> {
+    t.receiver.next("/a", [Answer::Hang]);
+    t.app.run_trigger(&t.caller, trigger.id).await.unwrap();
+    let executor = t.another_executor().await;
+    let calling = tokio::spawn(async move { drop(executor.run_until_idle().await) });
+    t.receiver.until(|received| received.len() == 1).await;
+    calling
+}
+
 #[tokio::test]
 async fn work_of_which_no_hint_was_heard_is_found_by_the_next_look() {
     let (t, trigger) = world().await;
@@ -117,13 +127,8 @@ async fn a_trigger_is_called_while_an_evaluation_hangs() {
 #[tokio::test]
 async fn what_an_executor_left_behind_is_called_when_its_lease_has_ended() {
     let (t, trigger) = world().await;
-    t.receiver.next("/a", [Answer::Hang]);
-    t.app.run_trigger(&t.caller, trigger.id).await.unwrap();
     // It goes away in the middle of a call.
-    let gone = t.another_executor().await;
-    let gone = tokio::spawn(async move { gone.run_until_idle().await });
-    t.receiver.until(|received| received.len() == 1).await;
-    gone.abort();
+    in_a_call(&t, &trigger).await.abort();
     let stop = CancellationToken::new();
     let driving = drive(&t, &stop).await;
     t.advance(31);
@@ -168,11 +173,7 @@ async fn all_that_an_executor_left_behind_is_called_at_once_however_much_it_is()
 #[tokio::test]
 async fn an_executor_whose_clock_is_wrong_takes_nothing_from_others() {
     let (t, trigger) = world().await;
-    t.receiver.next("/a", [Answer::Hang]);
-    t.app.run_trigger(&t.caller, trigger.id).await.unwrap();
-    let holds = t.another_executor().await;
-    let holding = tokio::spawn(async move { holds.run_until_idle().await });
-    t.receiver.until(|received| received.len() == 1).await;
+    let holding = in_a_call(&t, &trigger).await;
     let before = t.deliveries().await;
     t.advance(31);
     let (wrong, stop) = (t.another_app_with(&[]).await, CancellationToken::new());
