@@ -56,7 +56,8 @@ pub async fn run() -> Result<()> {
     let token =
         first.token.or_else(|| app.config.auth.bootstrap_token.clone()).context("no token")?;
     let User { id, email, administrator, .. } = administrator;
-    let caller = Caller { actor: Actor::User { id, email, administrator }, request_id: None };
+    let caller =
+        Caller { actor: Actor::User { id, email, administrator, ends: None }, request_id: None };
     let (application, machine_token) = sample(&app, &caller).await?;
     let line_oa = rules::sample(&app, &caller, &application).await?;
     let server = Server::start(app.clone()).await?;

@@ -203,7 +203,7 @@ async fn line_oa(app: &Arc<App>) -> Result<LineOa> {
     };
     let administrator = app.bootstrap().await?.administrator.context("a fresh database")?;
     let (id, email) = (administrator.id, administrator.email);
-    let actor = Actor::User { id, email, administrator: true };
+    let actor = Actor::User { id, email, administrator: true, ends: None };
     Ok(app.create_line_oa(&Caller { actor, request_id: None }, new).await?)
 }
 

@@ -175,6 +175,24 @@ async fn personal_access_tokens_are_each_users_own() {
 }
 
 #[tokio::test]
+async fn a_token_that_ends_makes_none_that_lasts_longer() {
+    let app = TestApp::new().await;
+    let (_, ada) = app.person("ada@example.com", false).await;
+    let end = app.now() + Duration::hours(1);
+    let (token, _) = app.create_personal_access_token(&ada, "ci", Some(end)).await.unwrap();
+    let actor = app.authenticate(Some(&bearer(&token))).await.unwrap();
+    let with_token = Caller { actor, request_id: None };
+    let later = end + Duration::milliseconds(1);
+    for too_late in [None, Some(later)] {
+        let refused = app.create_personal_access_token(&with_token, "on", too_late).await;
+        let error = refused.unwrap_err();
+        assert_eq!((error.code(), error.field()), ("INVALID", Some("expiresAt")), "{error}");
+    }
+    app.create_personal_access_token(&with_token, "on", Some(end)).await.unwrap();
+    assert_eq!(app.actions().await, ["personal_access_token.create"; 2]);
+}
+
+#[tokio::test]
 async fn whoever_makes_a_project_owns_it_and_others_do_not_see_it() {
     let app = TestApp::new().await;
     let (ada, owner) = app.person("ada@example.com", false).await;

@@ -104,7 +104,10 @@ impl TestApp {
 
 pub(super) fn caller_of(user: &User) -> Caller {
     let (id, email, administrator) = (user.id, user.email.clone(), user.administrator);
-    Caller { actor: Actor::User { id, email, administrator }, request_id: Some("r-1".to_owned()) }
+    Caller {
+        actor: Actor::User { id, email, administrator, ends: None },
+        request_id: Some("r-1".to_owned()),
+    }
 }
 
 pub(super) fn bearer(token: &SecretString) -> String {

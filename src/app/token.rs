@@ -1,6 +1,6 @@
 //! Personal access tokens: each user's own.
 
-use chrono::{DateTime, Datelike, SubsecRound, Utc};
+use chrono::{DateTime, Datelike, SecondsFormat, SubsecRound, Utc};
 use secrecy::SecretString;
 
 use super::App;
@@ -24,7 +24,8 @@ impl App {
     ///
     /// # Errors
     /// `FORBIDDEN` for who is no user; `INVALID` on `name`, and on `expiresAt` unless it lies in
-    /// the future and before the year 10000.
+    /// the future and before the year 10000, and not after the end of the token with which the
+    /// caller makes it: who finds a token that ends must not get one that does not.
     pub async fn create_personal_access_token(
         &self,
         caller: &Caller,
@@ -40,6 +41,7 @@ impl App {
                           out for a token without end";
             return Err(Error::invalid("expiresAt", reason));
         }
+        within_own(&caller.actor, expires_at)?;
         self.make_token(caller, user_id, name, expires_at).await
     }
 
@@ -119,4 +121,18 @@ impl App {
     ) -> Result<Page<PersonalAccessToken>> {
         people::tokens(self.store.read(), require_user(actor)?, request).await
     }
+}
+
+/// Refuses a token that would outlive the one with which it is made.
+fn within_own(actor: &Actor, expires_at: Option<DateTime<Utc>>) -> Result<()> {
+    let Actor::User { ends: Some(own), .. } = actor else { return Ok(()) };
+    if expires_at.is_some_and(|end| end <= *own) {
+        return Ok(());
+    }
+    let own = own.to_rfc3339_opts(SecondsFormat::Millis, true);
+    let reason = format!(
+        "expiresAt must not be after {own}, when the token ends with which this one is made; sign in \
+         to make one that lasts longer"
+    );
+    Err(Error::invalid("expiresAt", reason))
 }

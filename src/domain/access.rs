@@ -1,5 +1,6 @@
 //! Who calls, what they may see, and what they may do.
 
+use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::id::{ApplicationId, MachineUserId, ProjectId, UserId};
@@ -15,6 +16,9 @@ pub enum Actor {
         email: String,
         /// Whether the user is a system administrator, who may everything.
         administrator: bool,
+        /// When the personal access token ends with which the user calls; none for one without end and
+        /// for a person who signed in.
+        ends: Option<DateTime<Utc>>,
     },
     /// A machine user. It touches its own application only.
     Machine {

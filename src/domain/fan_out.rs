@@ -6,7 +6,7 @@ use super::delivery::{ActionStatus, Delivery};
 use super::id::{BackendId, ScheduledActionId};
 use super::trigger::{Occurrence, OccurrenceStatus};
 
-/// The reason of an occurrence that no backend ever took.
+/// The reason of an occurrence that waits for a backend, and of one that none ever took.
 pub const NO_BACKEND: &str = "no_active_backend";
 
 /// How often and how long something is tried.
@@ -58,6 +58,13 @@ pub fn fan_out(
     occurrence.deliveries = i32::try_from(backends.len()).unwrap_or(i32::MAX);
     occurrence.next_attempt_at = None;
     backends.iter().map(|backend| delivery(occurrence, *backend, now, policy)).collect()
+}
+
+/// Why an occurrence is not delivered, as a code: while it waits for a backend, that; else what it
+/// was ended with.
+pub fn reason(occurrence: &Occurrence) -> Option<&str> {
+    let waits = occurrence.next_attempt_at.is_some();
+    occurrence.reason.as_deref().or(waits.then_some(NO_BACKEND))
 }
 
 fn wait(occurrence: &mut Occurrence, now: DateTime<Utc>, policy: &RetryPolicy, jitter: f64) {
@@ -189,6 +196,7 @@ mod tests {
             assert!(fan_out(&mut waiting, &[], at(now), (&POLICY, 0.0)).is_empty());
             assert_eq!(waiting.fan_out_attempts, count);
             assert_eq!(waiting.next_attempt_at, Some(at(next)));
+            assert_eq!(reason(&waiting), Some(NO_BACKEND));
         }
         let end = 24 * 3600;
         fan_out(&mut waiting, &[], at(end - 1), (&POLICY, 0.0));

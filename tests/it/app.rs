@@ -78,7 +78,7 @@ impl TestApp {
         let app = make((*database).clone(), &clock, &settings);
         let bootstrap = app.bootstrap().await.unwrap();
         let user = bootstrap.administrator.unwrap();
-        let actor = Actor::User { id: user.id, email: user.email, administrator: true };
+        let actor = Actor::User { id: user.id, email: user.email, administrator: true, ends: None };
         let caller = Caller { actor, request_id: Some("test".into()) };
         let new = CreateProject { slug: "shop".into(), name: "Shop".into() };
         let project = app.create_project(&caller, new).await.unwrap();

@@ -178,7 +178,7 @@ impl Served {
         let outsider = self.id("outsider").parse().unwrap();
         let email = "outsider@example.com".to_owned();
         let id = trigger_manager::domain::id::UserId(outsider);
-        let actor = Actor::User { id, email, administrator: false };
+        let actor = Actor::User { id, email, administrator: false, ends: None };
         let caller = Caller { actor, request_id: None };
         let new = CreateProject { slug: "other".into(), name: "Other".into() };
         let other = app.create_project(&caller, new).await.unwrap();
@@ -247,7 +247,7 @@ impl Served {
 
 fn caller_of(user: &User) -> Caller {
     let User { id, email, administrator, .. } = user.clone();
-    Caller { actor: Actor::User { id, email, administrator }, request_id: None }
+    Caller { actor: Actor::User { id, email, administrator, ends: None }, request_id: None }
 }
 
 /// Serves `router` on a free port of the loopback address; its URL.

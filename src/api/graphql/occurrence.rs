@@ -14,6 +14,7 @@ use super::loaders::{DeliveriesOf, LatestOf};
 use super::time::DateTime;
 use super::trigger::Trigger;
 use crate::app::OccurrenceFilter as Filter;
+use crate::domain::fan_out;
 use crate::domain::id::{OccurrenceId, TriggerId};
 use crate::domain::page::Direction;
 use crate::domain::trigger as domain;
@@ -72,9 +73,9 @@ impl Occurrence {
     }
 
     /// Why it was skipped, failed without a backend, or was cancelled, as a code such as
-    /// `catch_up_window`.
+    /// `catch_up_window`. While it waits for a backend `no_active_backend`.
     async fn reason(&self) -> Option<&str> {
-        self.0.reason.as_deref()
+        fan_out::reason(&self.0)
     }
 
     /// What the backends get, fixed when the occurrence was made.

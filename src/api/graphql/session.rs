@@ -65,7 +65,8 @@ impl PersonalAccessToken {
         &self.0.token_prefix
     }
 
-    /// From when it no longer holds; none: it holds until deleted.
+    /// From when it no longer holds; none: it holds until deleted. Not after the end of the token with
+    /// which it is made, if that has one.
     async fn expires_at(&self) -> Option<DateTime> {
         self.0.expires_at.map(Into::into)
     }
@@ -136,7 +137,10 @@ impl SessionMutation {
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "What it is for, 1 to 100 characters.")] name: String,
-        #[graphql(desc = "From when it no longer holds; none: it holds until deleted.")]
+        #[graphql(
+            desc = "From when it no longer holds; none: it holds until deleted. Where it is \
+                          made with a token that ends, given and not after that end."
+        )]
         expires_at: Option<DateTime>,
     ) -> Result<PersonalAccessTokenWithToken> {
         let caller = caller(ctx)?;

@@ -144,7 +144,7 @@ impl App {
                 tracing::warn!(token_id = %token.id, %error, "a token's use was not noted");
             }
         }
-        Ok(actor(&user))
+        Ok(actor_until(&user, token.expires_at))
     }
 
     async fn touch(&self, id: PersonalAccessTokenId, now: DateTime<Utc>) -> Result<()> {
@@ -197,7 +197,12 @@ fn is_jwt(token: &str) -> bool {
 }
 
 fn actor(user: &User) -> Actor {
-    Actor::User { id: user.id, email: user.email.clone(), administrator: user.administrator }
+    actor_until(user, None)
+}
+
+fn actor_until(user: &User, ends: Option<DateTime<Utc>>) -> Actor {
+    let (email, administrator) = (user.email.clone(), user.administrator);
+    Actor::User { id: user.id, email, administrator, ends }
 }
 
 fn machine(known: application::KnownMachine) -> Actor {

@@ -133,10 +133,11 @@ async fn no_credentials_and_wrong_ones_get_one_sentence_each() {
 async fn a_personal_access_token_is_its_user_until_it_expires() {
     let app = TestApp::new().await;
     let (user, _) = app.person("ada@example.com", true).await;
+    let holder = actor_until(&user, Some(app.now() + Duration::hours(1)));
     let header = bearer(&token_of(&app, &user, Some(Duration::hours(1))).await);
-    assert_eq!(app.authenticate(Some(&header)).await.unwrap(), actor(&user));
+    assert_eq!(app.authenticate(Some(&header)).await.unwrap(), holder);
     let lower = header.replace("Bearer", "bearer ");
-    assert_eq!(app.authenticate(Some(&lower)).await.unwrap(), actor(&user));
+    assert_eq!(app.authenticate(Some(&lower)).await.unwrap(), holder);
     app.clock.advance(Duration::hours(1) - Duration::milliseconds(1));
     assert!(app.authenticate(Some(&header)).await.is_ok());
     app.clock.advance(Duration::milliseconds(1));

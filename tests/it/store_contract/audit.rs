@@ -24,8 +24,12 @@ fn change(world: &World, entity: Uuid) -> Change {
 }
 
 fn ada() -> Caller {
-    let actor =
-        Actor::User { id: UserId::new(), email: "ada@example.com".into(), administrator: true };
+    let actor = Actor::User {
+        id: UserId::new(),
+        email: "ada@example.com".into(),
+        administrator: true,
+        ends: None,
+    };
     Caller { actor, request_id: Some("request-1".to_owned()) }
 }
 
