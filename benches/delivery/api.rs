@@ -11,12 +11,16 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
 use chrono::Utc;
+use sea_orm::ConnectionTrait;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 use trigger_manager::api;
 use trigger_manager::domain::trigger::Trigger;
+use trigger_manager::store::{Engine, Store};
+use uuid::Uuid;
 
+use crate::bare::sql;
 use crate::measure::Meter;
 use crate::place::Source;
 use crate::receiver::Receiver;
@@ -72,13 +76,53 @@ pub async fn api(source: &Source) -> Result<Vec<Line>> {
     let meter = Meter::start(&[&app.store]).await?;
     let mut latencies = server.repeat(&asked(CREATE)).await?;
     let create = timed(meter.stop(REQUESTS).await?, &mut latencies);
+    make_table(&app.store).await?;
+    let meter = Meter::start(&[&app.store]).await?;
+    two_rows(&app.store).await?;
+    let rows = meter.stop(REQUESTS).await?;
     app.store.clone().close().await?;
     place.remove().await?;
     Ok(vec![
         Line::new("list of 50, in memory", bare),
         Line::new("list of 50 rows", list),
-        Line::new("mutation", create),
+        Line::new("mutation", create.beside(&rows)),
+        Line::new("a mutation's rows alone", rows),
     ])
+}
+
+/// As many transactions, each of which inserts two narrow rows: no request, roles or checks.
+async fn two_rows(store: &Store) -> Result<()> {
+    let writers = (0..CALLERS).map(|_| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            for _ in 0..REQUESTS / CALLERS {
+                let tx = store.begin().await?;
+                for _ in 0..2 {
+                    let values = vec![Uuid::now_v7().into(), CREATE.into()];
+                    let insert = sql(&tx, "INSERT INTO bare_row VALUES ($1, $2)", values);
+                    tx.execute_raw(insert).await?;
+                }
+                tx.commit_unaudited().await?;
+            }
+            anyhow::Ok(())
+        })
+    });
+    for ended in writers.collect::<Vec<_>>() {
+        ended.await??;
+    }
+    Ok(())
+}
+
+/// The table of [`two_rows`].
+async fn make_table(store: &Store) -> Result<()> {
+    let tx = store.begin().await?;
+    let id = match tx.engine() {
+        Engine::Sqlite => "blob",
+        Engine::Postgres => "uuid",
+    };
+    let table = format!("CREATE TABLE bare_row (id {id} PRIMARY KEY, body text NOT NULL)");
+    tx.execute_unprepared(&table).await?;
+    Ok(tx.commit_unaudited().await?)
 }
 
 fn timed(mut figures: Figures, latencies: &mut [f64]) -> Figures {

@@ -35,28 +35,21 @@ struct Job {
 }
 
 impl Bare {
-    /// Writes `count` jobs that are due at `due`.
+    /// Writes a job for each time of `due`.
     pub async fn new(
         place: &Place,
         receiver: &Receiver,
-        count: usize,
-        due: DateTime<Utc>,
+        due: impl Iterator<Item = DateTime<Utc>>,
     ) -> Result<Self> {
         let config = place.config()?;
         let policy = AddressPolicy::new(config.callbacks.allowed_networks.clone());
         let url = policy.parse_url(&receiver.url("hooks/bare"))?;
         let bare = Self { store: place.store().await?, egress: egress(&config)?, url };
-        bare.fill(count, due).await?;
+        bare.fill(due).await?;
         Ok(bare)
     }
 
-    async fn fill(&self, count: usize, due: DateTime<Utc>) -> Result<()> {
-        let at = due.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true);
-        let body = serde_json::json!({
-            "trigger_id": Uuid::now_v7(), "trigger_name": "Nightly report 17",
-            "cron_expression": "0 0 0 * * *", "run_key": "nightly-report-17", "executed_at": at,
-        });
-        let body = body.to_string();
+    async fn fill(&self, due: impl Iterator<Item = DateTime<Utc>>) -> Result<()> {
         let tx = self.store.begin().await?;
         let (id, time) = match tx.engine() {
             Engine::Sqlite => ("blob", "text"),
@@ -69,8 +62,8 @@ impl Bare {
         tx.execute_unprepared(&table).await?;
         let index = "CREATE INDEX bare_due ON bare_job (due_at) WHERE status = 'pending'";
         tx.execute_unprepared(index).await?;
-        for _ in 0..count {
-            let values = vec![Uuid::now_v7().into(), due.into(), body.clone().into()];
+        for due in due {
+            let values = vec![Uuid::now_v7().into(), due.into(), body(due).into()];
             tx.execute_raw(sql(&tx, "INSERT INTO bare_job VALUES ($1, $2, $3, 'pending')", values))
                 .await?;
         }
@@ -154,11 +147,22 @@ impl Bare {
     }
 }
 
+/// A body of about the size of ours.
+fn body(due: DateTime<Utc>) -> String {
+    let at = due.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true);
+    let body = serde_json::json!({
+        "trigger_id": Uuid::now_v7(), "trigger_name": "Nightly report 17",
+        "cron_expression": "0 0 0 * * *", "run_key": "nightly-report-17", "executed_at": at,
+    });
+    body.to_string()
+}
+
 fn now() -> DateTime<Utc> {
     Utc::now()
 }
 
-fn sql(tx: &Tx, text: &str, values: Vec<Value>) -> Statement {
+/// A statement for the engine of a transaction.
+pub fn sql(tx: &Tx, text: &str, values: Vec<Value>) -> Statement {
     let backend = match tx.engine() {
         Engine::Sqlite => DbBackend::Sqlite,
         Engine::Postgres => DbBackend::Postgres,

@@ -7,14 +7,16 @@
 //! median of each figure is shown.
 //!
 //! Rates and times depend on the machine and on what else it does: compare only within one run.
-//! So `drain` and `herd` are run by a bare loop as well (see [`bare`]), and shown as a ratio to
-//! it. Commits, statements and bytes of WAL hold everywhere; WAL is counted without full page
+//! So each is shown as a ratio as well: `drain`, `herd` and `steady` to a bare loop (see [`bare`]),
+//! `events` to one of its own ([`bare_events`]), the list to the same from memory, the mutation to a
+//! transaction with nothing but its two rows, the others to few triggers or rules. Commits, statements and bytes of WAL hold everywhere; WAL is counted without full page
 //! images, since no checkpoint falls into a run. Nothing here fails because something is slow.
 
 #![expect(clippy::disallowed_methods, reason = "measures real time")]
 
 mod api;
 mod bare;
+mod bare_events;
 mod measure;
 mod place;
 mod receiver;
@@ -70,7 +72,7 @@ enum Scenario {
     Idle,
     /// A list of 50 rows and a mutation, over the API.
     Api,
-    /// Events that meet 3 of 1,000 and of 10,000 rules, the matcher alone, and a cycle.
+    /// Events that meet one or 3 of 1,000 and of 10,000 rules, the matcher alone, and a cycle.
     Events,
 }
 

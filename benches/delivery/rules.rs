@@ -23,6 +23,7 @@ use trigger_manager::rules::RuleIndex;
 use trigger_manager::sources;
 use trigger_manager::store::{audience, event, people, rule};
 
+use crate::bare_events;
 use crate::measure::{Meter, number};
 use crate::place::Source;
 use crate::report::{Figures, Line};
@@ -33,27 +34,35 @@ const STORED_AT_ONCE: usize = 1_000;
 const USERS: usize = 50_000;
 const MATCHED: usize = 200_000;
 
-/// 10,000 events of which each meets 3 rules, among 1,000 and among 10,000.
+/// 10,000 events of which each meets one or three rules, among 1,000 and among 10,000.
 pub async fn events(source: &Source) -> Result<Vec<Line>> {
-    let small = events_among(source, 1_000).await?;
-    let mut large = events_among(source, 10_000).await?;
+    let least = bare_events::events(source, EVENTS, 1).await?;
+    let one = events_among(source, 1_000, 1).await?.beside(&least);
+    let least_of_three = bare_events::events(source, EVENTS, 3).await?;
+    let small = events_among(source, 1_000, 3).await?.beside(&least_of_three);
+    let mut large = events_among(source, 10_000, 3).await?.beside(&least_of_three);
     large.pass_to_small = large.per_second.zip(small.per_second).map(|(a, b)| b / a);
     Ok(vec![
-        Line::new("events, 1,000 rules", small),
-        Line::new("events, 10,000 rules", large),
+        Line::new("1 of 1,000 rules", one),
+        Line::new("1 rule, bare loop", least),
+        Line::new("3 of 1,000 rules", small),
+        Line::new("3 of 10,000 rules", large),
+        Line::new("3 rules, bare loop", least_of_three),
         Line::new("matcher, 1,000 rules", matcher()),
         Line::new("cycle of 50,000 users", cycle(source).await?),
     ])
 }
 
-async fn events_among(source: &Source, rules: usize) -> Result<Figures> {
+async fn events_among(source: &Source, rules: usize, meets: usize) -> Result<Figures> {
     let place = source.fresh().await?;
     let app = place.app().await?;
     let line_oa = line_oa(&app).await?;
     let tx = app.store.begin().await?;
     let version = rule::next_version(&tx, line_oa.id).await?;
     for number in 0..rules {
-        rule::insert(&*tx, &TriggerRule { version, ..form_rule(&line_oa, number) }).await?;
+        let form = if number < meets { "sent".to_owned() } else { format!("other-{number}") };
+        let rule = TriggerRule { version, ..form_rule(&line_oa, number, form) };
+        rule::insert(&*tx, &rule).await?;
     }
     tx.commit_unaudited().await?;
     let executor = Executor::new(app.clone());
@@ -73,7 +82,7 @@ async fn events_among(source: &Source, rules: usize) -> Result<Figures> {
     storing.await??;
     let figures = meter.stop(EVENTS).await?;
     let queued = number(&app.store, "SELECT count(*) AS n FROM scheduled_action").await?;
-    ensure!(usize::try_from(queued)? == (EVENTS + 1) * 3, "{queued} actions were queued");
+    ensure!(usize::try_from(queued)? == (EVENTS + 1) * meets, "{queued} actions were queued");
     app.store.clone().close().await?;
     place.remove().await?;
     Ok(figures)
@@ -103,9 +112,8 @@ async fn store(app: &App, events: &[Event]) -> Result<()> {
 /// index of 1,000, and their source is asked.
 fn matcher() -> Figures {
     let line_oa = unsaved();
-    let rules: Vec<_> = (0..1_000)
-        .map(|number| TriggerRule { source_config: of_form(number), ..form_rule(&line_oa, number) })
-        .collect();
+    let rules: Vec<_> =
+        (0..1_000).map(|number| form_rule(&line_oa, number, format!("f{number}"))).collect();
     let index = RuleIndex::build(&rules);
     let events: Vec<_> = (0..1_000)
         .map(|number| Event { payload: of_form(number), ..form(&line_oa, number) })
@@ -143,7 +151,7 @@ async fn cycle(source: &Source) -> Result<Figures> {
         source_config: json!({ "cronExpression": "* * * * * *", "audienceId": audience }),
         evaluated_at: Some(now - chrono::Duration::seconds(1)),
         next_fire_at: Some(now),
-        ..form_rule(&line_oa, 0)
+        ..form_rule(&line_oa, 0, "sent".to_owned())
     };
     let tx = app.store.begin().await?;
     let version = rule::next_version(&tx, line_oa.id).await?;
@@ -220,9 +228,8 @@ fn unsaved() -> LineOa {
     }
 }
 
-/// The first three rules wait for the forms that are sent; the others for others.
-fn form_rule(line_oa: &LineOa, number: usize) -> TriggerRule {
-    let form = if number < 3 { "sent".to_owned() } else { format!("other-{number}") };
+/// A rule that waits for one form and answers with a message.
+fn form_rule(line_oa: &LineOa, number: usize, form: String) -> TriggerRule {
     TriggerRule {
         id: TriggerRuleId::new(),
         organization_id: line_oa.organization_id,

@@ -1,6 +1,7 @@
 //! The scenarios. Each makes its own database and deletes it.
 
 use std::io::{BufRead, BufReader};
+use std::iter::repeat_n;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ use trigger_manager::store::{Engine, Store, executor};
 use crate::bare::Bare;
 use crate::measure::{self, Meter};
 use crate::place::{Place, Source};
-use crate::receiver::Receiver;
+use crate::receiver::{Arrival, Receiver};
 use crate::report::{Figures, Line};
 use crate::seed::{self, Shape};
 
@@ -64,7 +65,7 @@ pub async fn drain(source: &Source) -> Result<Vec<Line>> {
     all_delivered(&app.store, DELIVERIES).await?;
     app.store.clone().close().await?;
 
-    let bare = Bare::new(&place, &receiver, DELIVERIES, app.now()).await?;
+    let bare = Bare::new(&place, &receiver, repeat_n(app.now(), DELIVERIES)).await?;
     let meter = Meter::start(&[&bare.store]).await?;
     bare.run().await?;
     let mut least = meter.stop(DELIVERIES).await?;
@@ -120,7 +121,7 @@ async fn herd_of(source: &Source, executors: usize) -> Result<Figures> {
 async fn bare_herd(source: &Source) -> Result<Figures> {
     let (place, mut receiver) = (source.fresh().await?, Receiver::start()?);
     let due = Utc::now().duration_trunc(TimeDelta::seconds(1))? + TimeDelta::seconds(5);
-    let bare = Bare::new(&place, &receiver, DELIVERIES, due).await?;
+    let bare = Bare::new(&place, &receiver, repeat_n(due, DELIVERIES)).await?;
     ensure!(Utc::now() < due, "making the jobs took too long");
     let meter = Meter::start(&[&bare.store]).await?;
     wait_until(due).await;
@@ -135,19 +136,24 @@ async fn bare_herd(source: &Source) -> Result<Figures> {
     Ok(figures)
 }
 
+const WARM_UP: usize = 2;
+const SECONDS: usize = 15;
+
 /// Triggers that are due each second, for 15 s after two to warm up.
 pub async fn steady(source: &Source) -> Result<Vec<Line>> {
     let hundred = Shape { applications: 10, backends: 1, triggers: 10 };
     let one = Shape { applications: 1, backends: 1, triggers: 1 };
-    Ok(vec![
-        Line::new("steady, 100 a second", each_second(source, hundred).await?),
-        Line::new("steady, one a second", each_second(source, one).await?),
-    ])
+    let mut lines = Vec::new();
+    for (what, shape) in [("100 a second", hundred), ("one a second", one)] {
+        let least = bare_each_second(source, shape.applications * shape.triggers).await?;
+        let own = each_second(source, shape).await?.beside(&least);
+        lines.push(Line::new(format!("steady, {what}"), own));
+        lines.push(Line::new(format!("{what}, bare loop"), least));
+    }
+    Ok(lines)
 }
 
 async fn each_second(source: &Source, shape: Shape) -> Result<Figures> {
-    const WARM_UP: usize = 2;
-    const SECONDS: usize = 15;
     let (place, mut receiver) = (source.fresh().await?, Receiver::start()?);
     let app = place.app().await?;
     let due = moment(&app, 2)?;
@@ -160,14 +166,45 @@ async fn each_second(source: &Source, shape: Shape) -> Result<Figures> {
     receiver.wait_for(each * (WARM_UP + SECONDS), LONGEST).await?;
     let mut figures = meter.stop(each * SECONDS).await?;
     running.end().await;
-    let first = Duration::from_micros((due + TimeDelta::seconds(2)).timestamp_micros().try_into()?);
-    let mut arrivals = receiver.take()?;
-    arrivals.retain(|arrival| arrival.due >= first);
-    measure::arrived(&mut figures, &arrivals);
-    measure::late(&mut figures, &arrivals);
+    warm(&mut figures, receiver.take()?, due)?;
     app.store.clone().close().await?;
     place.remove().await?;
     Ok(figures)
+}
+
+async fn bare_each_second(source: &Source, each: usize) -> Result<Figures> {
+    let (place, mut receiver) = (source.fresh().await?, Receiver::start()?);
+    let due = Utc::now().duration_trunc(TimeDelta::seconds(1))? + TimeDelta::seconds(3);
+    let seconds: Vec<_> =
+        (0..).map(|n| due + TimeDelta::seconds(n)).take(WARM_UP + SECONDS).collect();
+    let jobs = seconds.iter().flat_map(|second| repeat_n(*second, each));
+    let bare = Bare::new(&place, &receiver, jobs).await?;
+    ensure!(Utc::now() < due, "making the jobs took too long");
+    for second in &seconds[..WARM_UP] {
+        wait_until(*second).await;
+        bare.run().await?;
+    }
+    let meter = Meter::start(&[&bare.store]).await?;
+    for second in &seconds[WARM_UP..] {
+        wait_until(*second).await;
+        bare.run().await?;
+    }
+    let mut figures = meter.stop(each * SECONDS).await?;
+    warm(&mut figures, receiver.take()?, due)?;
+    bare.store.close().await?;
+    place.remove().await?;
+    Ok(figures)
+}
+
+/// Adds what came of what was due after the time to warm up. The rate says nothing here.
+fn warm(figures: &mut Figures, mut arrivals: Vec<Arrival>, due: DateTime<Utc>) -> Result<()> {
+    let first = due + TimeDelta::seconds(WARM_UP.try_into()?);
+    let first = Duration::from_micros(first.timestamp_micros().try_into()?);
+    arrivals.retain(|arrival| arrival.due >= first);
+    measure::arrived(figures, &arrivals);
+    measure::late(figures, &arrivals);
+    figures.per_second = None;
+    Ok(())
 }
 
 /// A pass with 10 due, among 1,000 triggers and among 1,000,000.
