@@ -25,6 +25,9 @@ const PARSER_STACK: usize = 32 * 1024 * 1024;
 /// What a condition of the greatest length costs without its loops and the facts it reads.
 const UNLOOPED_COST: usize = 400;
 
+/// What it costs to read the pattern of a `matches`, which is done each time.
+const PATTERN_COST: usize = 8_000;
+
 /// What a loop may cost: elements times what is looked at for each.
 const LOOP_COST_MAX: usize = 4_000_000;
 
@@ -63,7 +66,8 @@ impl Condition {
     pub fn cost(&self, facts: &Facts<'_>) -> usize {
         let looped = self.loop_cost(facts);
         let loops = if looped > LOOP_COST_MAX { 0 } else { looped };
-        UNLOOPED_COST.saturating_add(facts.size().weight).saturating_add(loops)
+        let patterns = self.survey.matches * PATTERN_COST;
+        (UNLOOPED_COST + patterns).saturating_add(facts.size().weight).saturating_add(loops)
     }
 
     fn loop_cost(&self, facts: &Facts<'_>) -> usize {

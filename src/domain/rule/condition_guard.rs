@@ -150,7 +150,8 @@ pub(super) struct Survey {
     pub(super) looped_facts: usize,
     /// The most elements of a list that is written out.
     pub(super) longest: usize,
-    matches: usize,
+    /// Patterns of `matches`.
+    pub(super) matches: usize,
 }
 
 /// Where an expression stands.

@@ -216,6 +216,19 @@ fn a_loop_over_too_much_is_held_back_and_one_over_little_is_not() {
     assert_eq!(says_of(&items(20_000), json!({}), "20 in event.payload.items"), Ok(true));
 }
 
+#[test]
+fn a_pattern_is_counted_as_being_read_each_time() {
+    let cost = |text: &str| {
+        let rule = rule();
+        let (event, payload) = (event(&rule, "form_submitted", json!({})), json!({}));
+        Condition::compile(text).unwrap().cost(&Facts::new(&event, &payload, None, at(0)))
+    };
+    let plain = cost("event.payload.a == 'x'");
+    assert_eq!(cost("event.payload.a.matches('^x')") - plain, PATTERN_COST);
+    let two = "event.payload.a.matches('^x') || event.payload.a.matches('y$')";
+    assert_eq!(cost(two) - plain, 2 * PATTERN_COST);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 

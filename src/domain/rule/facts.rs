@@ -7,12 +7,12 @@
 //! were not set.
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::{Map, Value};
 
+use super::template_values::{fields, list};
 use crate::domain::event::Event;
 use crate::domain::line::{FollowState, LineUser};
 
@@ -151,22 +151,22 @@ impl<'a> Facts<'a> {
             let text = |text: &str| Jinja::from(text);
             let user_id = self.event.user_id.as_deref().map_or(Jinja::UNDEFINED, text);
             let attributes = self.attributes().into_iter().flatten();
-            let event = jinja_map([
+            let event = fields([
                 ("id", text(&self.event.event_id)),
                 ("type", text(&self.event.event_type)),
                 ("userId", user_id.clone()),
                 ("occurredAt", Jinja::from(instant(self.event.occurred_at))),
                 ("payload", to_jinja(self.payload)),
             ]);
-            let user = jinja_map([
+            let user = fields([
                 ("id", user_id),
                 ("following", self.following().map_or(Jinja::UNDEFINED, Jinja::from)),
                 (
                     "attributes",
-                    jinja_map(attributes.map(|(key, value)| (key.as_str(), to_jinja(value)))),
+                    fields(attributes.map(|(key, value)| (key.as_str(), to_jinja(value)))),
                 ),
             ]);
-            jinja_map([("event", event), ("user", user), ("now", Jinja::from(instant(self.now)))])
+            fields([("event", event), ("user", user), ("now", Jinja::from(instant(self.now)))])
         };
         self.template.get_or_init(build).clone()
     }
@@ -217,13 +217,6 @@ fn to_cel(value: &Value) -> cel::Value {
     }
 }
 
-fn jinja_map<'k>(
-    entries: impl IntoIterator<Item = (&'k str, minijinja::Value)>,
-) -> minijinja::Value {
-    let map = entries.into_iter().map(|(key, value)| (key.to_owned(), value));
-    minijinja::Value::from(map.collect::<BTreeMap<_, _>>())
-}
-
 fn to_jinja(value: &Value) -> minijinja::Value {
     use minijinja::Value as Jinja;
     match value {
@@ -238,9 +231,9 @@ fn to_jinja(value: &Value) -> minijinja::Value {
             Some((end, _)) => Jinja::from(&text[..end]),
             None => Jinja::from(text.as_str()),
         },
-        Value::Array(list) => list.iter().map(to_jinja).collect(),
+        Value::Array(elements) => list(elements.iter().map(to_jinja)),
         Value::Object(map) => {
-            jinja_map(map.iter().map(|(key, value)| (key.as_str(), to_jinja(value))))
+            fields(map.iter().map(|(key, value)| (key.as_str(), to_jinja(value))))
         }
     }
 }

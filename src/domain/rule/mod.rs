@@ -10,6 +10,7 @@ pub mod misfit;
 pub mod rate;
 pub mod template;
 mod template_guard;
+mod template_values;
 pub mod time_of_day;
 
 #[cfg(test)]

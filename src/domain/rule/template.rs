@@ -19,6 +19,7 @@ use serde_json::{Map, Value};
 use super::facts::{Facts, TEXT_MAX, is_known, lacks};
 use super::misfit::{Misfit, cut, join};
 use super::template_guard::{check as guard, is_template};
+use super::template_values::{Ended, LOOKS, counted};
 
 /// The longest template and the longest text that one renders to, in UTF-16 code units, which is
 /// what the LINE platform counts.
@@ -28,6 +29,9 @@ pub const ALL_MAX: usize = 50 * 1024;
 
 /// Steps of the engine for one text.
 const FUEL: u32 = 10_000;
+/// How many elements can be looked at while the engine does a step.
+const LOOKS_A_STEP: usize = 8;
+const TOO_MANY_STEPS: &str = "it takes too many steps";
 const WHOLE: &str = "texts that are rendered must not have more than 50 KiB together";
 
 static ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {
@@ -173,7 +177,8 @@ pub fn check_strings(value: &Value) -> Result<(), Misfit> {
 /// engine.
 pub fn cost(value: &Value) -> usize {
     match value {
-        Value::String(text) if text.contains("{%") => FUEL as usize,
+        Value::String(text) if text.contains("{%") => FUEL as usize + LOOKS / LOOKS_A_STEP,
+        Value::String(text) if is_template(text) => text.len() + LOOKS / LOOKS_A_STEP,
         Value::String(text) => text.len(),
         Value::Array(list) => list.iter().map(cost).sum(),
         Value::Object(map) => map.values().map(cost).sum(),
@@ -197,11 +202,11 @@ pub fn render(text: &str, facts: &Facts<'_>) -> Result<String, String> {
         ENGINE.template_from_str(text)?.render_captured_to(facts.template(), &mut out)?;
         String::from_utf8(out.0).map_err(|e| Error::new(ErrorKind::BadSerialization, e.to_string()))
     };
-    // The engine is not ours: should it panic, this one rendering fails, not the process.
-    let rendered = match catch_unwind(AssertUnwindSafe(rendering)) {
+    let rendered = match counted(rendering) {
         Ok(Ok(rendered)) => rendered,
         Ok(Err(error)) => return Err(readable(&error)),
-        Err(_) => return Err("the template could not be rendered".to_owned()),
+        Err(Ended::TooManyLooks) => return Err(TOO_MANY_STEPS.to_owned()),
+        Err(Ended::Panicked) => return Err("the template could not be rendered".to_owned()),
     };
     bounded(&rendered).map(|()| rendered)
 }
@@ -282,7 +287,7 @@ impl io::Write for Bounded {
 
 fn readable(error: &Error) -> String {
     let what = match error.kind() {
-        ErrorKind::OutOfFuel => "it takes too many steps".to_owned(),
+        ErrorKind::OutOfFuel => TOO_MANY_STEPS.to_owned(),
         ErrorKind::WriteFailure => format!("must have at most {RENDERED_MAX} characters"),
         kind => error.detail().map_or(kind.to_string(), |detail| format!("{kind}: {detail}")),
     };

@@ -1,6 +1,7 @@
 //! What keeps a template small and cheap, before it is compiled.
 //!
-//! The engine bounds the number of steps; what one step may cost is bounded here. No part of a
+//! The engine bounds the number of steps, and the values that it is given bound how often they are
+//! looked into; what one step may make is bounded here. No part of a
 //! template can give a name to what it built, so nothing doubles and doubles again: there is no
 //! `set`, loops do not nest, and they go through what is there, not through what was made.
 

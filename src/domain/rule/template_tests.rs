@@ -160,6 +160,39 @@ fn steps_and_output_are_bounded() {
 }
 
 #[test]
+fn what_a_step_looks_at_in_nested_values_is_bounded_too() {
+    let nested = || json!([vec![0; 14_000]]);
+    let map: Map<_, _> = (0..6_000).map(|n| (format!("k{n}"), json!(n))).collect();
+    let payload = json!({ "a": nested(), "b": nested(), "m": map, "n": map, "few": [1, [2, 3]], "same": [1, [2, 3]] });
+    with(payload, json!({}), |facts| {
+        for text in [
+            "{{ event.payload.a == event.payload.b }}",
+            "{{ event.payload.a in 'a text' }}",
+            "{{ event.payload.a in [event.payload.b] }}",
+            "{% if event.payload.m | items == event.payload.n | items %}{% endif %}",
+            "{% if event.payload.m == event.payload.n %}{% endif %}",
+            "{% for x in event.payload.few %}{{ event.payload.a < event.payload.b }}{% endfor %}",
+        ] {
+            check(text).unwrap();
+            assert_eq!(render(text, facts).unwrap_err(), TOO_MANY_STEPS, "{text}");
+        }
+        let text = "{{ event.payload.few == event.payload.same }} {{ event.payload.few }} \
+            {{ event.payload.few | last | first }} {{ event.payload.few[-1] }} {{ event.payload.a[0][1:3] }} \
+            {{ event.payload.a | length }} {{ event.payload.m.k7 }} {{ event.payload.few[0:1] == [1] }}";
+        let rendered = render(text, facts).unwrap();
+        assert_eq!(rendered, "true [1, [2, 3]] 2 [2, 3] [0, 0] 1 7 true");
+    });
+}
+
+#[test]
+fn a_template_is_counted_as_what_it_may_cost() {
+    let plain = cost(&json!({ "a": "plain", "b": [1, "text"] }));
+    assert_eq!(plain, 9);
+    assert!(cost(&json!("{{ event.payload.a == event.payload.b }}")) > 1_000);
+    assert!(cost(&json!("{% if user %}{% endif %}")) > FUEL as usize);
+}
+
+#[test]
 fn every_text_of_a_value_is_rendered_and_keys_are_not() {
     let value =
         json!({"messages": [{"{{ x }}": "{{ user.attributes.name }}", "n": 1, "b": [null, true]}]});
