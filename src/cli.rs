@@ -122,6 +122,7 @@ async fn configured(command: Configured, config: Config) -> Result<()> {
 
 async fn server(config: Config) -> Result<()> {
     telemetry::init(&config.log)?;
+    let ended = ended()?;
     let app = serve::open(config).await?;
     bootstrap(&app).await?;
     let server = Server::start(app).await?;
@@ -133,7 +134,7 @@ async fn server(config: Config) -> Result<()> {
     if let Some(addr) = server.metrics_addr {
         tracing::info!("metrics at http://{addr}/metrics");
     }
-    ended().await?;
+    ended.await;
     tracing::info!("stopping");
     server.stop().await;
     Ok(())
@@ -151,14 +152,16 @@ async fn bootstrap(app: &App) -> Result<()> {
 
 /// Prints each message that is pushed, until Ctrl-C.
 async fn line_stand_in(addr: SocketAddr, token: String) -> Result<()> {
+    let ended = ended()?;
     let stand_in = StandIn::start_on(addr, [token.clone()]).await;
     let stand_in = stand_in.with_context(|| format!("can't listen on {addr}"))?;
     println!("A stand-in of the LINE platform listens at {}.", stand_in.base_url());
     println!("It takes the channel access token {token}. Ctrl-C ends it.");
     tokio::select! {
-        () = print_messages(&stand_in) => Ok(()),
-        done = ended() => done,
+        () = print_messages(&stand_in) => {}
+        () = ended => {}
     }
+    Ok(())
 }
 
 /// Prints the messages that a stand-in accepts, as they come.
@@ -178,15 +181,18 @@ pub(crate) async fn print_messages(stand_in: &StandIn) {
     }
 }
 
-/// Waits for Ctrl-C or SIGTERM.
-pub async fn ended() -> Result<()> {
+/// Hears Ctrl-C and SIGTERM from now on, and not only when it is waited for. What it answers ends with
+/// the first of them.
+pub fn ended() -> Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminated = signal(SignalKind::terminate()).context("can't hear SIGTERM")?;
-    tokio::select! {
-        interrupted = tokio::signal::ctrl_c() => interrupted.context("can't hear Ctrl-C")?,
-        _ = terminated.recv() => {}
-    }
-    Ok(())
+    let mut interrupted = signal(SignalKind::interrupt()).context("can't hear Ctrl-C")?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupted.recv() => {}
+            _ = terminated.recv() => {}
+        }
+    })
 }
 
 async fn migrate(config: &Config) -> Result<()> {

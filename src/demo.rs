@@ -44,6 +44,7 @@ impl Drop for Folder {
 
 /// Runs until Ctrl-C.
 pub async fn run() -> Result<()> {
+    let ended = cli::ended()?;
     let folder = std::env::temp_dir().join(format!("trigger-manager-demo-{}", std::process::id()));
     std::fs::create_dir_all(&folder).context("can't make a temporary folder")?;
     let folder = Folder(folder);
@@ -81,7 +82,7 @@ pub async fn run() -> Result<()> {
     let user = rules::User::new(&app, api, &machine_token, &line_oa)?;
     let user = tokio::spawn(user.live(app.stopping.clone()));
     tokio::select! {
-        ended = cli::ended() => ended?,
+        () = ended => {}
         () = cli::print_messages(&platform) => {}
     }
     println!("\nStopping.");

@@ -171,7 +171,10 @@ impl App {
         let backend = registered(before.as_ref(), id, &caller.actor, &new, now);
         let sealed = self.seal(backend.id, stored.as_ref(), new.secrets)?;
         let timeout = self.heartbeat_timeout();
-        let awakes = before.as_ref().is_none_or(|before| !before.is_active(now, timeout));
+        // Who was called in vain, be it elsewhere, is called now.
+        let awakes = before.as_ref().is_none_or(|before| {
+            !before.is_active(now, timeout) || before.callback_url != backend.callback_url
+        });
         application::upsert_backend(&*tx, &backend, &sealed.stored).await?;
         if awakes {
             delivery::wake_backends(&tx, id, &[backend.id], now).await?;

@@ -16,7 +16,7 @@ use crate::domain::line::LineOa;
 use crate::domain::page::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::store::line::{LineSecrets, NewLineSecrets};
-use crate::store::{Hold, Tx, line, people};
+use crate::store::{Hold, Tx, cycle, line, people, rule};
 
 pub use credentials::LineCredentials;
 pub(super) use credentials::{secret_place, token_place};
@@ -142,13 +142,16 @@ impl App {
         let now = self.now();
         let tx = self.store.begin().await?;
         self.writable_line_oa(&*tx, &caller.actor, id).await?;
-        // Work before what it is for, as whoever finishes it; and once more, for what an
-        // evaluation that held events meanwhile has queued.
-        let cancelled = line::cancel_of_line_oa(&*tx, id, REASON, now).await?;
+        // Work before what it is for, as whoever finishes it; and once more, for what evaluations
+        // and walks that were under way have queued.
+        let mut cancelled = line::cancel_of_line_oa(&*tx, id, REASON, now).await?;
+        rule::hold_rules(&tx, &[id]).await?;
+        cycle::hold_of_line_oa(&tx, id).await?;
+        cancelled += line::cancel_of_line_oa(&*tx, id, REASON, now).await?;
         let before = self.held_line_oa(&tx, &caller.actor, id, Hold::Delete).await?;
         let contents = line::contents(&*tx, id).await?;
         line::delete(&*tx, id).await?;
-        let cancelled = cancelled + line::cancel_of_line_oa(&*tx, id, REASON, now).await?;
+        cancelled += line::cancel_of_line_oa(&*tx, id, REASON, now).await?;
         let mut deleted = line_change("line_oa.delete", &before, Some(&before), None)?;
         if let Some(before) = &mut deleted.before {
             before["contents"] = json!(contents);

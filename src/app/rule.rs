@@ -145,14 +145,17 @@ impl App {
         if disable {
             cancelled += scheduled_action::cancel_of_rule(&*tx, id, REASON, now).await?;
         }
-        let (version, before) = held(&tx, caller.actor.scope(), &found).await?;
+        let before = held(&tx, caller.actor.scope(), &found).await?;
         let mut after = self.changed(&*tx, &before, update).await?;
-        (after.version, after.updated_date) = (version, now);
-        self.keep_window(&before, &mut after, now);
-        rule::update(&*tx, &after).await?;
         if disable {
             cancelled += cancel_open(&tx, id, REASON, now).await?;
+        } else {
+            cycle::hold_of_rule(&tx, id).await?;
         }
+        after.version = rule::next_version(&tx, before.line_oa_id).await?;
+        after.updated_date = now;
+        self.keep_window(&before, &mut after, now);
+        rule::update(&*tx, &after).await?;
         let mut updated = rule_change("trigger_rule.update", &after, Some(&before), Some(&after))?;
         if let Some(after) = updated.after.as_mut().filter(|_| disable) {
             after["cancelledActions"] = json!(cancelled);
@@ -177,7 +180,9 @@ impl App {
         let tx = self.store.begin().await?;
         let found = self.writable_rule(&tx, &caller.actor, id).await?;
         let cancelled = scheduled_action::cancel_of_rule(&*tx, id, REASON, now).await?;
-        let (version, before) = held(&tx, caller.actor.scope(), &found).await?;
+        let before = held(&tx, caller.actor.scope(), &found).await?;
+        let cancelled = cancelled + cancel_open(&tx, id, REASON, now).await?;
+        let version = rule::next_version(&tx, before.line_oa_id).await?;
         let gone = TriggerRule {
             version,
             next_fire_at: None,
@@ -186,7 +191,6 @@ impl App {
             ..before.clone()
         };
         rule::update(&*tx, &gone).await?;
-        let cancelled = cancelled + cancel_open(&tx, id, REASON, now).await?;
         let mut deleted = rule_change("trigger_rule.delete", &before, Some(&before), None)?;
         if let Some(before) = &mut deleted.before {
             before["cancelledActions"] = json!(cancelled);
@@ -269,10 +273,11 @@ impl App {
     }
 }
 
-/// Counts a change of the LINE OA's rules and holds the rule: the count, and the rule as it is now.
-async fn held(tx: &Tx, scope: Scope, found: &TriggerRule) -> Result<(i64, TriggerRule)> {
-    let version = rule::next_version(tx, found.line_oa_id).await?;
-    Ok((version, rule::find_held(tx, scope, found.id).await?))
+/// Holds the LINE OA's rules and the rule: as it is now. The LINE OA's row, where changes are counted,
+/// comes after the rule's work, as for whoever records an attempt that pauses the LINE OA.
+async fn held(tx: &Tx, scope: Scope, found: &TriggerRule) -> Result<TriggerRule> {
+    rule::hold_rules(tx, &[found.line_oa_id]).await?;
+    rule::find_held(tx, scope, found.id).await
 }
 
 /// Ends the cycles of a rule and cancels its open work. Answers how much work that was.

@@ -137,3 +137,7 @@ async fn parts(folder: &std::path::Path, clock: &ManualClock, variables: &[(&str
         key: SecretKey::from_text(&SecretString::from(KEY)).unwrap(),
     }
 }
+
+pub(super) fn code<T: std::fmt::Debug>(result: crate::error::Result<T>) -> &'static str {
+    result.unwrap_err().code()
+}

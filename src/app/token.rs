@@ -136,3 +136,7 @@ fn within_own(actor: &Actor, expires_at: Option<DateTime<Utc>>) -> Result<()> {
     );
     Err(Error::invalid("expiresAt", reason))
 }
+
+#[cfg(test)]
+#[path = "token_tests.rs"]
+mod tests;

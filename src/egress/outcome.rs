@@ -84,6 +84,9 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    /// The words of those after which not a byte of the request can have been sent.
+    pub const NOT_SENT: [&str; 4] = ["refused", "resolve", "connect", "tls"];
+
     /// A stable word for logs and metrics.
     pub fn as_str(&self) -> &'static str {
         match self {

@@ -13,7 +13,9 @@ use super::lanes::{Held, Work};
 use super::target::{Callback, Target, is_fresh};
 use super::verdict::{self, Attempted};
 use super::{Executor, whole};
+use crate::actions;
 use crate::app::span;
+use crate::domain::id::AudienceId;
 use crate::domain::line::LineCall;
 use crate::domain::scheduled_action::ScheduledAction;
 use crate::egress::{Outgoing, sign};
@@ -32,6 +34,18 @@ pub(super) struct Done {
     /// When its attempt began.
     pub began: DateTime<Utc>,
     pub at: DateTime<Utc>,
+}
+
+impl Done {
+    /// The audience to which it adds, if it adds to one.
+    pub fn adds_to(&self) -> Option<AudienceId> {
+        match &self.effect {
+            Some(Effect::Action(actions::Effect::AddToAudience { audience_id, .. })) => {
+                Some(*audience_id)
+            }
+            _ => None,
+        }
+    }
 }
 
 const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
@@ -66,7 +80,7 @@ impl Executor {
         };
         let (attempt, finished, effect) =
             whole(ended).await.unwrap_or_else(|error| self.broken_off(&claimed, &error));
-        let answered = attempt.as_ref().map(|attempt| attempt.answered);
+        let answered = attempt.as_ref().and_then(|attempt| attempt.answered);
         self.lanes.done(action.lane, action.group(), answered);
         Done { claimed, finished, attempt, effect, began, at: self.clock().now() }
     }
@@ -76,7 +90,7 @@ impl Executor {
         tracing::error!(action = %claimed.action.id, %error, "an attempt broke off");
         let number = claimed.action.retry_count.saturating_add(1);
         let reason = "the attempt broke off; whether it was done is not known".to_owned();
-        let attempted = Attempted { answered: false, ..unsent(number, "broken_off", reason) };
+        let attempted = Attempted { answered: Some(false), ..unsent(number, "broken_off", reason) };
         let finished = self.verdict(claimed, &attempted);
         (Some(attempted), finished, None)
     }
@@ -115,7 +129,7 @@ impl Executor {
         let now = self.clock().now();
         let action = &claimed.action;
         if let Target::Gone = target {
-            return Some(verdict::cancelled(claimed, now));
+            return Some(verdict::gone(claimed, now));
         }
         if verdict::attempts_are_used_up(action, action.retry_count, &self.policy())
             || verdict::is_over(action, now)
@@ -203,7 +217,8 @@ impl Executor {
     ) -> Ended {
         let line = &self.app.config.line;
         // What waits for its turn may not start any later than what does not.
-        let within = (start_before - self.clock().now()).to_std().unwrap_or_default();
+        let end = claimed.action.expires_at.map_or(start_before, |end| end.min(start_before));
+        let within = (end - self.clock().now()).to_std().unwrap_or_default();
         let answer = self.app.line.call(channel, call, claimed.action.id.0, within).await;
         let (pause, reason) = match answer.outcome {
             Outcome::MonthlyLimit => (Some(span(line.monthly_limit_pause)), "monthly_limit"),
@@ -259,7 +274,7 @@ fn succeeded_here(number: i32) -> Attempted {
         retry_after: None,
         gone: false,
         hopeless: false,
-        answered: true,
+        answered: None,
         platform_request_id: None,
     }
 }

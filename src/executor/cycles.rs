@@ -48,7 +48,7 @@ impl Executor {
         }
         let ids: Vec<_> = due.iter().map(|rule| rule.id).collect();
         let walking = cycle::walking(&*tx, &ids).await?;
-        let (mut windows, mut skipped) = (Vec::new(), Vec::new());
+        let (mut windows, mut skipped, mut unread) = (Vec::new(), Vec::new(), Vec::new());
         let (mut begun, mut looked_at) = (0, 0);
         for rule in &due {
             let since = rule.evaluated_at.unwrap_or(now);
@@ -57,6 +57,7 @@ impl Executor {
                 tracing::error!(rule = %rule.id, "the rule's stored schedule can't be read; it does not fire until it is saved anew");
                 let (rule_id, evaluated_at) = (rule.id, since);
                 windows.push(RuleWindow { rule_id, evaluated_at, next_fire_at: None });
+                unread.push(rule);
                 continue;
             };
             let window = (since, CatchUp::Last);
@@ -64,10 +65,11 @@ impl Executor {
             let zone = timetable.zone.as_ref().unwrap_or(&self.app.zone);
             let met = window::evaluate_from(window, (&timetable.schedule, zone), now, &limits);
             looked_at += met.due_times();
-            let still = walking.contains(&rule.id);
-            let (fire, left_out) = if still { (vec![], met.fire) } else { (met.fire, vec![]) };
+            // One at a time: what is due with it finds it being walked.
+            let room = usize::from(!walking.contains(&rule.id));
+            let (fire, left_out) = met.fire.split_at(room.min(met.fire.len()));
             skipped.extend(left_out.iter().map(|at| Left::still_walking(rule, *at)));
-            for at in fire {
+            for &at in fire {
                 let cycle = new_cycle(&tx, rule, timetable.audience_id, (at, now)).await?;
                 begun += usize::from(cycle::insert(&*tx, &cycle).await?);
             }
@@ -82,7 +84,8 @@ impl Executor {
             }
         }
         move_windows(&*tx, &windows).await?;
-        let logs: Vec<_> = skipped.iter().map(|left| left.log(now)).collect();
+        let logs = skipped.iter().map(|left| left.log(now));
+        let logs: Vec<_> = logs.chain(unread.into_iter().map(|rule| stopped(rule, now))).collect();
         insert_logs(&*tx, &logs).await?;
         tx.commit_unaudited().await?;
         for _ in 0..begun {
@@ -299,6 +302,24 @@ fn due_event(cycle: &Cycle, user_id: &str) -> Event {
         error: None,
         received_at: cycle.started_at,
         processed_at: None,
+    }
+}
+
+/// What is logged of a rule that is due and can't be understood.
+fn stopped(rule: &TriggerRule, now: DateTime<Utc>) -> NewLog<'_> {
+    const MESSAGE: &str =
+        "the stored rule can't be understood; it is not due again until it is saved anew";
+    NewLog {
+        trigger_on: &rule.source_type,
+        trigger_rule_id: Some(rule.id.0),
+        action_type: Some(&rule.action_type),
+        status: "failed",
+        error_message: Some(MESSAGE),
+        organization_id: Some(rule.organization_id.0),
+        line_oa_id: Some(rule.line_oa_id.0),
+        reason: Some("rule_invalid"),
+        created_date: now,
+        ..NewLog::default()
     }
 }
 

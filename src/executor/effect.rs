@@ -1,16 +1,17 @@
 //! What an attempt changes in our own database, in the transaction that records it: where the
 //! lease still holds, and so exactly once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 
 use super::attempt::Done;
 use super::job::Place;
+use super::verdict;
 use crate::actions;
 use crate::domain::access::Scope;
 use crate::domain::audit::Change;
-use crate::domain::id::{BackendId, LineOaId, ScheduledActionId};
+use crate::domain::id::{AudienceId, BackendId, LineOaId, ScheduledActionId};
 use crate::domain::line::LineOa;
 use crate::error::{Error, Result};
 use crate::store::{Hold, Tx, audience, line, scheduled_action};
@@ -49,6 +50,48 @@ impl Asked {
         if self.pause.as_ref().is_none_or(|before| pause.began >= before.began) {
             self.pause = Some(pause);
         }
+    }
+}
+
+/// Work that adds to an audience which was deleted leads nowhere: it is recorded as cancelled.
+pub(super) async fn cancel_lost(tx: &Tx, done: &mut [Done], now: DateTime<Utc>) -> Result<()> {
+    let wanted: BTreeSet<_> = done.iter().filter_map(Done::adds_to).collect();
+    let gone = missing(tx, wanted).await?;
+    for done in done.iter_mut() {
+        if done.adds_to().is_some_and(|audience| gone.contains(&audience)) {
+            let finished = verdict::cancelled(&done.claimed, "audience_deleted", now);
+            (done.finished, done.attempt, done.effect) = (finished, None, None);
+        }
+    }
+    Ok(())
+}
+
+/// Those that there are not.
+async fn missing(tx: &Tx, mut wanted: BTreeSet<AudienceId>) -> Result<BTreeSet<AudienceId>> {
+    if !wanted.is_empty() {
+        let ids: Vec<_> = wanted.iter().copied().collect();
+        for found in audience::find_all(&**tx, Scope::Everything, &ids).await? {
+            wanted.remove(&found.id);
+        }
+    }
+    Ok(wanted)
+}
+
+/// Adds to audiences.
+///
+/// # Errors
+/// `BUSY` when one was deleted since [`cancel_lost`] looked: who records looks once more.
+async fn add(
+    tx: &Tx,
+    members: &[(AudienceId, LineOaId, String)],
+    now: DateTime<Utc>,
+) -> Result<()> {
+    audience::add(&**tx, members, now).await?;
+    // Those that are there are held now.
+    let wanted = members.iter().map(|(audience, ..)| *audience).collect();
+    match missing(tx, wanted).await?.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Busy),
     }
 }
 
@@ -91,9 +134,7 @@ pub(super) async fn apply<'a>(
         }
     }
     scheduled_action::wake(&**tx, &awake, now).await?;
-    if !members.is_empty() {
-        audience::add(&**tx, &members, now).await?;
-    }
+    add(tx, &members, now).await?;
     scheduled_action::address(&**tx, &calls, now).await?;
     Ok(changes)
 }

@@ -33,10 +33,12 @@ pub struct FinishReport {
 impl Executor {
     /// Records a batch. May be repeated, with `again`, when the answer to the commit was lost: what
     /// was recorded is then fenced, and its attempt is not logged once more.
-    pub(super) async fn finish(&self, done: &[Done], again: bool) -> Result<FinishReport> {
+    pub(super) async fn finish(&self, done: &mut [Done], again: bool) -> Result<FinishReport> {
         let now = self.clock().now();
-        let finished: Vec<_> = done.iter().map(|done| done.finished.clone()).collect();
         let tx = self.app.store.begin().await?;
+        effect::cancel_lost(&tx, done, now).await?;
+        let done = &*done;
+        let finished: Vec<_> = done.iter().map(|done| done.finished.clone()).collect();
         let recorded = executor::finish(&*tx, &finished, now).await?;
         let ours = || done.iter().filter(|done| recorded.contains(&done.finished.id));
         let ended = ours().filter_map(|done| {

@@ -87,10 +87,10 @@ fn apart<T>(ended: Vec<T>, id: impl Fn(&T) -> ScheduledActionId) -> Vec<Vec<T>> 
 }
 
 /// Records a batch, however long it takes.
-async fn record(executor: &Executor, batch: Vec<Done>) {
+async fn record(executor: &Executor, mut batch: Vec<Done>) {
     let mut pause = FIRST_PAUSE;
     let mut again = false;
-    while let Err(error) = within_bounds(whole(executor.finish(&batch, again))).await {
+    while let Err(error) = within_bounds(whole(executor.finish(&mut batch, again))).await {
         again = true;
         tracing::error!(
             error = &error as &dyn std::error::Error,

@@ -201,8 +201,8 @@ impl Executor {
             }
             report.attempts += done.iter().filter(|done| done.attempt.is_some()).count();
             // As the driver, once more when it failed: the answer of a commit may be lost.
-            if !done.is_empty() && self.finish(&done, false).await.is_err() {
-                self.finish(&done, true).await?;
+            if !done.is_empty() && self.finish(&mut done, false).await.is_err() {
+                self.finish(&mut done, true).await?;
             }
             if did == 0 {
                 return Ok(report);

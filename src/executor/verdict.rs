@@ -35,8 +35,8 @@ pub(super) struct Attempted {
     pub gone: bool,
     /// Another attempt would end the same way.
     pub hopeless: bool,
-    /// Whether the other side answered at all.
-    pub answered: bool,
+    /// Whether the other side answered at all; none: it was not asked.
+    pub answered: Option<bool>,
     /// What the LINE platform calls the request.
     pub platform_request_id: Option<String>,
 }
@@ -64,7 +64,7 @@ impl Attempted {
                         .filter(|_| !success),
                     gone: *status == 410,
                     hopeless: false,
-                    answered: true,
+                    answered: Some(true),
                     platform_request_id: None,
                 }
             }
@@ -78,7 +78,7 @@ impl Attempted {
                 retry_after: None,
                 gone: false,
                 hopeless: false,
-                answered: matches!(kind, FailureKind::Refused(_)),
+                answered: (!matches!(kind, FailureKind::Refused(_))).then_some(false),
                 platform_request_id: None,
             },
         }
@@ -110,7 +110,10 @@ impl Attempted {
             retry_after: pause,
             gone: false,
             hopeless: matches!(answer.outcome, Outcome::Refused { .. }),
-            answered: answer.status.is_some() || answer.outcome == Outcome::RateLimited,
+            answered: match answer.outcome {
+                Outcome::Retry { .. } => Some(answer.status.is_some()),
+                _ => answer.status.map(|_| true),
+            },
             platform_request_id: answer.accepted_request_id.or(answer.request_id),
         }
     }
@@ -216,14 +219,19 @@ pub(super) fn given_up(claimed: &Claimed, now: DateTime<Utc>) -> Finished {
     ended(finished, ActionStatus::Failed, now)
 }
 
-/// What becomes of work that leads to something that was deleted.
-pub(super) fn cancelled(claimed: &Claimed, now: DateTime<Utc>) -> Finished {
-    let mut finished = as_it_is(claimed);
+/// What becomes of work whose backend, application or LINE OA was deleted.
+pub(super) fn gone(claimed: &Claimed, now: DateTime<Utc>) -> Finished {
     let what = match claimed.action.concern {
         ref concern if concern.backend_id.is_some() => "backend_deleted",
         ref concern if concern.application_id.is_some() => "application_deleted",
         _ => "line_oa_deleted",
     };
+    cancelled(claimed, what, now)
+}
+
+/// What becomes of work that leads to something that was deleted.
+pub(super) fn cancelled(claimed: &Claimed, what: &str, now: DateTime<Utc>) -> Finished {
+    let mut finished = as_it_is(claimed);
     finished.last_error = Some(what.to_owned());
     ended(finished, ActionStatus::Cancelled, now)
 }

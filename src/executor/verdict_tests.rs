@@ -170,9 +170,9 @@ fn what_is_given_up_keeps_the_last_error() {
 #[test]
 fn only_what_failed_has_a_reason() {
     let good = Attempted::of(1, &answer(204, None), now());
-    assert_eq!((good.reason, good.error, good.answered), (None, None, true));
+    assert_eq!((good.reason, good.error, good.answered), (None, None, Some(true)));
     let bad = Attempted::of(1, &answer(500, None), now());
-    assert_eq!((bad.reason, bad.answered), (Some("http_status"), true));
+    assert_eq!((bad.reason, bad.answered), (Some("http_status"), Some(true)));
 }
 
 #[test]
@@ -189,15 +189,15 @@ fn what_the_platform_answers_is_read_as_what_it_means() {
         Attempted::of_line(1, answer, None)
     };
     let done = read(Outcome::Done, Some(200));
-    assert_eq!((done.success, done.error, done.answered), (true, None, true));
+    assert_eq!((done.success, done.error, done.answered), (true, None, Some(true)));
     let silent = read(Outcome::Retry { reason: "timeout" }, None);
-    assert_eq!((silent.success, silent.answered), (false, false));
+    assert_eq!((silent.success, silent.answered), (false, Some(false)));
     assert_eq!(silent.error.as_deref(), Some("without a word"));
     let refused = read(Outcome::Refused { reason: "no".into() }, Some(400));
-    assert!(refused.hopeless && refused.answered);
+    assert!(refused.hopeless && refused.answered == Some(true));
     assert!(refused.error.unwrap().contains("answered 400"));
     let ours = read(Outcome::RateLimited, None);
-    assert!(ours.answered, "our own limit says nothing against the platform");
+    assert_eq!(ours.answered, None, "our own limit says nothing of the platform");
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn what_nobody_ever_attempted_has_expired_unless_a_trigger_made_it() {
 #[test]
 fn a_cancelled_one_says_what_was_deleted() {
     let mut one = claimed(0);
-    let told = |one: &Claimed| cancelled(one, now()).last_error.unwrap();
+    let told = |one: &Claimed| gone(one, now()).last_error.unwrap();
     assert_eq!(told(&one), "backend_deleted");
     one.action.concern.backend_id = None;
     assert_eq!(told(&one), "application_deleted");

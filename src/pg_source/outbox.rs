@@ -55,7 +55,7 @@ impl OutboxRow {
             event_type: row.try_get("type").map_err(unreadable)?,
             line_oa_id: row.try_get("line_oa_id").map_err(unreadable)?,
             user_id: row.try_get("user_id").map_err(unreadable)?,
-            occurred_at: occurred_at.trunc_subsecs(3),
+            occurred_at: occurred_at.trunc_subsecs(6),
             payload: serde_json::from_str(&payload)
                 .map_err(|error| format!("the payload can't be read: {error}"))?,
         })

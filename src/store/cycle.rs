@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use chrono::{DateTime, Utc};
-use sea_orm::sea_query::OnConflict;
+use sea_orm::sea_query::{OnConflict, SimpleExpr};
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel, QueryFilter,
-    QueryOrder, QuerySelect,
+    QueryOrder, QuerySelect, Select,
 };
 
 use super::entity::scheduled_trigger_execution::{ActiveModel, Column, Entity, Model};
@@ -106,6 +106,25 @@ pub async fn update(db: &impl ConnectionTrait, changed: &Cycle) -> Result<()> {
     Ok(())
 }
 
+/// Holds the cycles of a rule that are being walked until the transaction ends; whoever walks one ends
+/// its batch before. So a batch meets one rule, not the half of one and the half of the next.
+pub async fn hold_of_rule(tx: &Tx, rule: TriggerRuleId) -> Result<()> {
+    tx.hold_all(open(Column::TriggerRuleId.eq(rule.0)), Hold::Change).await
+}
+
+/// Holds the cycles of a LINE OA, as [`hold_of_rule`] does.
+pub async fn hold_of_line_oa(tx: &Tx, line_oa: LineOaId) -> Result<()> {
+    tx.hold_all(open(Column::LineOaId.eq(line_oa.0)), Hold::Change).await
+}
+
+/// What is being walked, in the order in which it is held.
+fn open(among: SimpleExpr) -> Select<Entity> {
+    Entity::find()
+        .filter(among)
+        .filter(Column::Status.eq(CycleStatus::Processing.as_str()))
+        .order_by_asc(Column::Id)
+}
+
 /// Ends the cycles of a rule that are being walked; whoever walks one ends its batch before.
 /// Answers which.
 pub async fn cancel_of_rule(
@@ -114,10 +133,7 @@ pub async fn cancel_of_rule(
     reason: &str,
     now: DateTime<Utc>,
 ) -> Result<HashSet<CycleId>> {
-    let open = Entity::find()
-        .filter(Column::TriggerRuleId.eq(rule.0))
-        .filter(Column::Status.eq(CycleStatus::Processing.as_str()))
-        .order_by_asc(Column::Id);
+    let open = open(Column::TriggerRuleId.eq(rule.0));
     let open = tx.holding(open, Hold::Change).all(&**tx).await?;
     let mut ended = HashSet::new();
     for open in open {

@@ -65,7 +65,11 @@ pub async fn supersede(
         })
         .collect();
     let values = vec![dialect::rows(&rows)?, now.into()];
-    let cancelled = dialect::SUPERSEDE_ACTIONS.rows::<Answer>(db, values).await?;
+    let mut cancelled = dialect::SUPERSEDE_ACTIONS.rows::<Answer>(db, values.clone()).await?;
+    if !cancelled.is_empty() {
+        // Who held a call until now may have written copies of it meanwhile.
+        cancelled.extend(dialect::SUPERSEDE_ACTIONS.rows::<Answer>(db, values).await?);
+    }
     let fresh = cancelled.into_iter().filter(|row| row.fresh).filter_map(|row| {
         let (rule_id, subject) = (row.trigger_rule_id?.into(), row.subject?);
         Some(Superseded { rule_id, subject, user_id: row.user_id })

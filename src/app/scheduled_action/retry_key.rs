@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 use crate::domain::delivery::Attempt;
 use crate::domain::line::CALL_BUDGET;
 use crate::domain::scheduled_action::ScheduledAction;
+use crate::egress::FailureKind;
 
 /// When the platform may have forgotten the key of a message of which the log holds these `attempts`.
 /// None when no attempt can have sent it.
@@ -28,11 +29,22 @@ pub(super) fn forgotten_at(
     first.map(|first| first + CALL_BUDGET)
 }
 
-/// Only a refusal of the platform says that nothing was sent. A success counts: it may be that of an
-/// attempt that was under way when the message was taken back.
+/// The reasons of attempts that ended here, before a request was made.
+const NOT_TRIED: [&str; 5] =
+    ["rate_limited", "unauthorized", "refused_by_platform", "unreadable", "unsendable"];
+
+/// A refusal of the platform says that nothing was sent, and so does an attempt that did not get as far
+/// as sending. A success counts: it may be that of an attempt that was under way when the message was
+/// taken back.
 fn may_have_sent(attempt: &Attempt) -> bool {
-    let refused = attempt.response_status.is_some_and(|status| (400..500).contains(&status));
-    attempt.status == "success" || !refused
+    let not_sent = match (attempt.response_status, attempt.reason.as_deref()) {
+        (Some(status), _) => (400..500).contains(&status),
+        (None, Some(reason)) => {
+            FailureKind::NOT_SENT.contains(&reason) || NOT_TRIED.contains(&reason)
+        }
+        (None, None) => false,
+    };
+    attempt.status == "success" || !not_sent
 }
 
 #[cfg(test)]
@@ -102,6 +114,20 @@ mod tests {
             assert_eq!(until("success", answer), Some(Duration::minutes(5)), "{answer:?}");
         }
         assert_eq!(forgotten_at(&message(0), &[]), None);
+    }
+
+    #[test]
+    fn an_attempt_that_got_no_connection_or_was_held_back_here_sent_nothing() {
+        let until = |reason: &str| {
+            let attempt = Attempt { reason: Some(reason.into()), ..attempt(1, "error", None, 5) };
+            forgotten_at(&message(1), &[attempt])
+        };
+        for reason in FailureKind::NOT_SENT.into_iter().chain(NOT_TRIED) {
+            assert_eq!(until(reason), None, "{reason}");
+        }
+        for reason in ["timeout", "closed", "protocol", "http_status", "broken_off"] {
+            assert!(until(reason).is_some(), "{reason}");
+        }
     }
 
     #[test]

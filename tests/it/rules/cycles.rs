@@ -10,6 +10,7 @@ use trigger_manager::domain::cron::Zone;
 use trigger_manager::domain::cycle::CycleStatus;
 use trigger_manager::domain::id::{AudienceId, TriggerRuleId};
 use trigger_manager::domain::rule::TriggerRule;
+use trigger_manager::store::rule;
 
 use super::place::{Place, text};
 
@@ -160,6 +161,38 @@ async fn a_cycle_that_is_due_while_the_one_before_is_walked_is_logged_and_left_o
     assert_eq!((log.status.as_str(), log.reason.as_deref()), ("skipped", Some("still_walking")));
     p.t.run().await;
     assert_eq!(p.sent().len(), 1500);
+}
+
+#[tokio::test]
+async fn of_due_times_that_come_together_one_begins_a_cycle_and_the_others_are_logged() {
+    let p = Place::new().await;
+    let audience = p.audience(2).await;
+    let rule = hourly(&p, audience.id).await;
+    let config = json!({"cronExpression": "*/10 * * * * *", "audienceId": audience.id});
+    p.save(TriggerRule { source_config: config, ..rule }).await;
+    p.t.advance(40);
+    p.t.executor.begin_cycles(p.t.app.now()).await.unwrap();
+    assert_eq!(p.cycles().await.len(), 1);
+    let logs = p.logs().await;
+    assert!(logs.iter().all(|log| log.reason.as_deref() == Some("still_walking")));
+    assert_eq!(logs.len(), 3);
+}
+
+#[tokio::test]
+async fn a_due_rule_that_is_not_understood_any_more_is_logged_and_not_due_again() {
+    let p = Place::new().await;
+    let audience = p.audience(1).await;
+    let rule = hourly(&p, audience.id).await;
+    let broken = TriggerRule { action_config: json!({"messages": 7}), ..rule };
+    let tx = p.t.app.store.begin().await.unwrap();
+    rule::update(&*tx, &broken).await.unwrap();
+    tx.commit_unaudited().await.unwrap();
+    p.t.advance(7_200);
+    p.t.run().await;
+    p.t.advance(3_600);
+    p.t.run().await;
+    assert_eq!(p.said().await, [("failed", Some("rule_invalid".to_owned()))]);
+    assert_eq!(p.cycles().await.len(), 0);
 }
 
 #[tokio::test]

@@ -29,6 +29,10 @@ async fn an_audience_that_was_deleted_does_not_hold_up_the_batch() {
     p.t.app.delete_audience(&p.t.caller, target.id).await.unwrap();
     p.form_sent(1).await;
     assert_eq!(p.sent().len(), 1);
+    let adding = p.actions().await.into_iter().find(|one| one.action_type == "add_to_audience");
+    let adding = adding.unwrap();
+    assert_eq!(adding.status, ActionStatus::Cancelled, "nobody was added");
+    assert_eq!(adding.last_error.as_deref(), Some("audience_deleted"));
 }
 
 #[tokio::test]

@@ -4,15 +4,18 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
 use tokio::sync::Barrier;
+use trigger_manager::app::UpdateTriggerRule;
+use trigger_manager::domain::access::Scope;
 use trigger_manager::domain::event::Event;
-use trigger_manager::domain::id::ScheduledActionId;
+use trigger_manager::domain::id::{CycleId, ScheduledActionId};
 use trigger_manager::domain::rule::{Frequency, TriggerRule};
-use trigger_manager::store::Tx;
 use trigger_manager::store::firing::{self, NewFiring};
-use trigger_manager::store::rule::{Ask, take};
+use trigger_manager::store::rule::{self, Ask, take};
+use trigger_manager::store::{Engine, Hold, Tx, cycle, line, scheduled_action};
+use uuid::Uuid;
 
 use super::place::{Place, text};
-use crate::harness::until_another_waits_for;
+use crate::harness::{engine, until_another_waits_for};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn parallel_events_of_one_user_on_three_executors_fire_exactly_once() {
@@ -122,6 +125,61 @@ async fn fires(tx: &Tx, rule: &TriggerRule, event: &Event, now: DateTime<Utc>) {
         subject: None,
     };
     firing::queue(&**tx, &[queued], None, now).await.unwrap();
+}
+
+/// On SQLite, with its one writer, the edit begins when the batch has ended.
+#[tokio::test]
+async fn a_rule_that_is_edited_while_its_audience_is_walked_changes_between_two_batches() {
+    let p = Place::new().await;
+    let audience = p.audience(2).await;
+    let rule = super::cycles::hourly(&p, audience.id).await;
+    p.t.advance(3600);
+    p.t.executor.begin_cycles(p.t.app.now()).await.unwrap();
+    let walking = p.t.app.store.begin().await.unwrap();
+    let walked = cycle::next(&*walking, CycleId(Uuid::nil())).await.unwrap();
+    assert_eq!(walked.unwrap().trigger_rule_id, rule.id);
+    let (app, caller) = (p.t.app.clone(), p.t.caller.clone());
+    let renamed = UpdateTriggerRule { name: Some("Renamed".into()), ..Default::default() };
+    let editing =
+        tokio::spawn(async move { app.update_trigger_rule(&caller, rule.id, renamed).await });
+    until_another_waits_for(&walking).await;
+    let read = rule::find_all(&*walking, Scope::Everything, &[rule.id]).await.unwrap();
+    assert_eq!(read[0].name, rule.name);
+    walking.commit_unaudited().await.unwrap();
+    assert_eq!(editing.await.unwrap().unwrap().name, "Renamed");
+}
+
+/// On SQLite, with its one writer, each begins when the one before has ended.
+#[tokio::test]
+async fn who_disables_a_rule_and_who_records_a_pause_of_its_line_oa_do_not_wait_for_each_other() {
+    let p = Place::new().await;
+    let limited = TriggerRule { cooldown_seconds: 60, ..p.draft() };
+    let (now, rule) = (p.t.app.now(), p.save(limited.clone()).await);
+    let (event, store) = (p.form(1), p.t.app.store.clone());
+    let batch = store.begin().await.unwrap();
+    rule::versions(&batch, &[p.line_oa.id]).await.unwrap();
+    let (app, caller) = (p.t.app.clone(), p.t.caller.clone());
+    let off = UpdateTriggerRule { enabled: Some(false), ..Default::default() };
+    let disabling =
+        tokio::spawn(async move { app.update_trigger_rule(&caller, rule.id, off).await });
+    until_another_waits_for(&batch).await;
+    let mut batch = Some(batch);
+    if engine() == Engine::Sqlite {
+        batch.take().unwrap().commit_unaudited().await.unwrap();
+    }
+    let queueing = store.begin().await.unwrap();
+    fires(&queueing, &limited, &event, now).await;
+    queueing.commit_unaudited().await.unwrap();
+    let queued = p.actions().await.pop().unwrap();
+    let finishing = store.begin().await.unwrap();
+    scheduled_action::cancel(&*finishing, queued.id, "test", now).await.unwrap();
+    if let Some(batch) = batch {
+        batch.commit_unaudited().await.unwrap();
+        until_another_waits_for(&finishing).await;
+    }
+    line::find_held(&finishing, Scope::Everything, p.line_oa.id, Hold::Change).await.unwrap();
+    finishing.commit_unaudited().await.unwrap();
+    assert!(!disabling.await.unwrap().unwrap().enabled);
 }
 
 /// On SQLite, with its one writer, the second transaction begins when the first one has ended.
