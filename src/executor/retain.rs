@@ -1,7 +1,8 @@
 //! Retention: what is older than it is to be kept is deleted, in small batches.
 //!
 //! Each table is walked in the order of its key, which is the order of creation, and only as far
-//! as rows can be old enough: a sweep costs what there is to delete, not what there is.
+//! as rows can be old enough: a sweep costs what there is to delete, and what is older than the shortest
+//! time for which rows of the table are kept and stays all the same.
 
 use chrono::{DateTime, Duration, Utc};
 use uuid::Uuid;
