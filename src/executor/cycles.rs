@@ -274,7 +274,7 @@ fn candidate(
     Candidate {
         rule: rule.clone(),
         user_id: Some(user_id),
-        by: By::Cycle(cycle.id, cycle.audience_id),
+        by: By::Cycle(cycle.id, cycle.audience_id, cycle.scheduled_at),
         subject: SubjectState::Free,
         outcome,
     }

@@ -37,15 +37,15 @@ pub(super) struct Candidate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
     Event(EventId),
-    /// The walk of an audience.
-    Cycle(CycleId, AudienceId),
+    /// The walk of an audience, and when it was due.
+    Cycle(CycleId, AudienceId, DateTime<Utc>),
 }
 
 impl By {
     fn id(self) -> Uuid {
         match self {
             Self::Event(id) => id.0,
-            Self::Cycle(id, _) => id.0,
+            Self::Cycle(id, ..) => id.0,
         }
     }
 
@@ -59,7 +59,16 @@ impl By {
     fn walk(self) -> Option<(CycleId, AudienceId)> {
         match self {
             Self::Event(_) => None,
-            Self::Cycle(id, audience) => Some((id, audience)),
+            Self::Cycle(id, audience, _) => Some((id, audience)),
+        }
+    }
+
+    /// When rate control counts it as fired. A cycle counts from its due time: one a day may come a day
+    /// after the one before, however long either takes to walk.
+    fn counts_from(self, now: DateTime<Utc>) -> DateTime<Utc> {
+        match self {
+            Self::Event(_) => now,
+            Self::Cycle(_, _, due_at) => due_at,
         }
     }
 }
@@ -202,14 +211,15 @@ impl Executor {
     ) -> Result<Vec<Fate>> {
         let known = applications(tx, candidates).await?;
         let asking = candidates.iter().filter(|candidate| !candidate.is_lost(&known));
-        let taken = ask(tx, asking, now).await?;
+        let counted = candidates.first().map_or(now, |candidate| candidate.by.counts_from(now));
+        let taken = ask(tx, asking, counted).await?;
         // Once more: a workflow may have been deleted while others held their right to fire.
         let applications = applications(tx, candidates).await?;
         let mut used = HashSet::new();
         let ends: Vec<_> = candidates
             .iter()
             .map(|candidate| match &candidate.outcome {
-                Outcome::Ready(firing) => match admit(candidate, &taken, &mut used, now) {
+                Outcome::Ready(firing) => match admit(candidate, &taken, &mut used, counted) {
                     Some(held) => End::Held(held),
                     None => self.queue(candidate, firing, &applications),
                 },

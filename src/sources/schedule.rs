@@ -44,6 +44,10 @@ pub struct Tick {
     /// The due time.
     #[serde(rename = "scheduledAt")]
     _scheduled_at: DateTime<Utc>,
+    /// The audience.
+    #[serde(rename = "audienceId")]
+    #[schemars(with = "uuid::Uuid")]
+    _audience_id: AudienceId,
 }
 
 /// What a due time brings to each user of the audience.

@@ -9,7 +9,7 @@ use trigger_manager::domain::access::Scope;
 use trigger_manager::domain::cron::Zone;
 use trigger_manager::domain::cycle::CycleStatus;
 use trigger_manager::domain::id::{AudienceId, TriggerRuleId};
-use trigger_manager::domain::rule::TriggerRule;
+use trigger_manager::domain::rule::{Frequency, TriggerRule};
 use trigger_manager::store::rule;
 
 use super::place::{Place, text};
@@ -176,6 +176,20 @@ async fn of_due_times_that_come_together_one_begins_a_cycle_and_the_others_are_l
     let logs = p.logs().await;
     assert!(logs.iter().all(|log| log.reason.as_deref() == Some("still_walking")));
     assert_eq!(logs.len(), 3);
+}
+
+#[tokio::test]
+async fn a_pause_as_long_as_the_period_lets_every_cycle_fire_however_late_one_is_walked() {
+    let p = Place::new().await;
+    let audience = p.audience(2).await;
+    let rule = hourly(&p, audience.id).await;
+    p.save(TriggerRule { frequency: Frequency::OncePerHour, ..rule }).await;
+    p.t.advance(3_600 + 7);
+    p.t.run().await;
+    p.t.advance(3_600 - 7);
+    p.t.run().await;
+    assert_eq!(p.cycles().await.len(), 2);
+    assert_eq!(p.sent().len(), 4);
 }
 
 #[tokio::test]

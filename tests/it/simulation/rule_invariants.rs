@@ -156,7 +156,8 @@ impl Rules<'_> {
         Ok(())
     }
 
-    /// Invariant 11: Two firings of a rule for a user are as far apart as its frequency and cooldown say.
+    /// Invariant 11: Two firings of a rule for a user are as far apart as its frequency and cooldown say;
+    /// of a cycle its due time counts.
     fn rates_are_kept(&self) -> Verdict {
         let pauses: HashMap<_, _> = self
             .seen
@@ -173,9 +174,11 @@ impl Rules<'_> {
         let mut last = HashMap::new();
         for row in self.evaluations().filter(|row| row.status == LogStatus::Queued) {
             let rule = row.trigger_rule_id.unwrap();
-            let before = last.insert((rule, row.user_id.clone()), row.created_date);
-            let Some(before) = before else { continue };
-            let apart = row.created_date - before;
+            let of = |cycle: &&Cycle| Some(cycle.id.0) == row.event_id.map(|id| id.0);
+            let cycle = self.cycles.iter().find(of);
+            let at = cycle.map_or(row.created_date, |cycle| cycle.scheduled_at);
+            let Some(before) = last.insert((rule, row.user_id.clone()), at) else { continue };
+            let apart = at - before;
             let pause = pauses[&rule.0];
             hold!(pause.is_zero() || apart >= pause, "fired again after {apart}: {row:?}");
         }
