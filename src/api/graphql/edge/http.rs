@@ -60,7 +60,7 @@ pub(super) async fn get(
     request: axum::extract::Request,
 ) -> Response {
     let (parts, _) = request.into_parts();
-    if parts.headers.contains_key(UPGRADE) {
+    if asks_for_websocket(&parts.headers) {
         return connect(service, upgrade, &parts.headers, &parts.extensions);
     }
     let answered = async {
@@ -76,6 +76,14 @@ pub(super) async fn get(
         Ok(respond(media, service.execute(request, visitor).await))
     };
     answered.await.unwrap_or_else(|refused: Refused| *refused)
+}
+
+/// Whatever else a client offers to speak is no reason not to answer the request.
+fn asks_for_websocket(headers: &HeaderMap) -> bool {
+    let offers = headers.get_all(UPGRADE).iter().filter_map(|value| value.to_str().ok());
+    offers
+        .flat_map(|value| value.split(','))
+        .any(|one| one.trim().eq_ignore_ascii_case("websocket"))
 }
 
 fn connect(
@@ -99,7 +107,10 @@ fn connect(
             .max_message_size(BODY_MAX)
             .max_frame_size(BODY_MAX)
             .on_upgrade(move |socket| socket::serve(service, socket, presented, origin)),
-        Err(rejection) => rejection.into_response(),
+        Err(rejection) => {
+            let reason = format!("no websocket can be opened: {}", rejection.body_text());
+            *refuse(Media::Json, StatusCode::BAD_REQUEST, reason)
+        }
     }
 }
 
