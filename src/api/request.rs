@@ -25,7 +25,7 @@ pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 /// The longest id that is taken over from a client.
 const ID_MAX: usize = 64;
 /// No request is answered later.
-const WITHIN: Duration = Duration::from_secs(30);
+pub(super) const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 const TOO_LONG: &str = "the request took too long and was given up; what it had changed by then \
                         stays changed: look before you repeat it";
 
@@ -75,7 +75,7 @@ pub(super) async fn observe(
 /// Answers for a request that panics or takes too long.
 pub(super) async fn answer(request: Request, next: Next) -> Response {
     let asked = Asked::of(&request);
-    match AssertUnwindSafe(timeout(WITHIN, next.run(request))).catch_unwind().await {
+    match AssertUnwindSafe(timeout(ANSWERED_WITHIN, next.run(request))).catch_unwind().await {
         Ok(Ok(response)) => response,
         Ok(Err(_)) => asked.took_too_long(),
         // The panic's own message is in the log already.

@@ -14,6 +14,7 @@ use super::context::{app, scope};
 use super::delivery::Delivery;
 use super::error::Fault;
 use super::occurrence::Occurrence;
+use super::subscriber::Subscriber;
 use super::trigger_log::TriggerLog;
 use crate::app::{App, LogEntry, Watch, Watched};
 use crate::domain::access::Scope;
@@ -107,20 +108,26 @@ async fn follow<T: Told>(
     watched: Result<Watched>,
 ) -> Result<impl Stream<Item = Result<T, Fault>> + use<T>> {
     let (scope, watched) = (scope(ctx)?, watched?);
-    let mut checks = interval_at(Instant::now() + CHECK_EVERY, CHECK_EVERY);
-    checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let presented = ctx.data_opt::<Presented>().cloned().unwrap_or_default();
+    let subscriber = Arc::clone(ctx.data_unchecked::<Arc<Subscriber>>());
     let follower = Follower {
         watch: app(ctx).watch(scope, watched).await?,
         app: Arc::clone(app(ctx)),
-        presented: ctx.data_opt::<Presented>().cloned().unwrap_or_default(),
+        presented,
         watched,
         scope,
-        checks,
+        checks: checks(),
         checked: Instant::now(),
         read: VecDeque::new(),
-        ended: false,
+        subscriber,
     };
     Ok(unfold(follower, async |mut follower| Some((follower.next().await?, follower))))
+}
+
+fn checks() -> Interval {
+    let mut checks = interval_at(Instant::now() + CHECK_EVERY, CHECK_EVERY);
+    checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    checks
 }
 
 struct Follower<T> {
@@ -132,14 +139,14 @@ struct Follower<T> {
     checks: Interval,
     checked: Instant,
     read: VecDeque<T>,
-    ended: bool,
+    subscriber: Arc<Subscriber>,
 }
 
 impl<T: Told> Follower<T> {
     /// The next thing, waiting for it. An error is the last.
     async fn next(&mut self) -> Option<Result<T, Fault>> {
         loop {
-            if self.ended {
+            if self.subscriber.has_ended() {
                 return None;
             }
             if let Some(one) = self.read.pop_front() {
@@ -153,7 +160,7 @@ impl<T: Told> Follower<T> {
                 _ = self.checks.tick() => self.check().await,
             };
             if let Err(error) = step {
-                self.ended = true;
+                self.subscriber.end();
                 return Some(Err(error.into()));
             }
         }
@@ -167,11 +174,14 @@ impl<T: Told> Follower<T> {
         Ok(())
     }
 
-    /// Whether the credentials still hold, and still let see what is watched.
+    /// Whether the credentials still hold, and still let see what is watched. What is told from here on
+    /// is told to whom they say.
     async fn check(&mut self) -> Result<()> {
         let presented = self.presented.0.as_ref().map(ExposeSecret::expose_secret);
-        self.scope = self.app.authenticate(presented).await?.scope();
+        let actor = self.app.authenticate(presented).await?;
+        self.scope = actor.scope();
         self.app.may_watch(self.scope, self.watched).await?;
+        self.subscriber.is_now(actor);
         self.checked = Instant::now();
         Ok(())
     }

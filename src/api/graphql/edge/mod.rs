@@ -11,7 +11,7 @@ mod socket;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_graphql::parser::types::OperationType;
 use async_graphql::{Pos, Request, Response, ServerError, Variables};
@@ -29,6 +29,7 @@ use super::error::{Fault, Outcome, publish, refusal};
 use super::live::Presented;
 use super::loaders::Loaders;
 use super::session::Origin;
+use super::subscriber::{EachEvent, Subscriber};
 use super::{Builder, Schema, builder};
 use crate::app::App;
 use crate::domain::audit::Caller;
@@ -49,6 +50,8 @@ pub fn router(app: Arc<App>) -> Router {
 struct Service {
     app: Arc<App>,
     schema: Schema,
+    /// Made when somebody subscribes: with an extension each single field takes a longer way.
+    subscriptions: OnceLock<Schema>,
     guard: Guard,
     absences: Absences,
 }
@@ -97,7 +100,16 @@ impl Service {
     fn new(app: Arc<App>) -> Self {
         let guard = Guard::new(&app.config.graphql);
         let schema = limited().data(Arc::clone(&app)).finish();
-        Self { app, schema, guard, absences: Absences::default() }
+        let (subscriptions, absences) = (OnceLock::new(), Absences::default());
+        Self { app, schema, subscriptions, guard, absences }
+    }
+
+    fn schema(&self, kind: OperationType) -> &Schema {
+        let with_events = || limited().data(Arc::clone(&self.app)).extension(EachEvent).finish();
+        match kind {
+            OperationType::Subscription => self.subscriptions.get_or_init(with_events),
+            _ => &self.schema,
+        }
     }
 
     /// Looks who it is. Without credentials anyone may come in, and do little.
@@ -158,7 +170,8 @@ impl Service {
             };
             let (responses, text) = match self.check(request).await {
                 Ok(Checked { request, kind, text }) => {
-                    (self.schema.execute_stream(self.equip(request, visitor, kind)), text)
+                    let request = self.equip(request, visitor, kind);
+                    (self.schema(kind).execute_stream(request), text)
                 }
                 Err(errors) => {
                     let refused = Response::from_errors(errors);
@@ -183,6 +196,12 @@ impl Service {
                 let keeps = kind == OperationType::Query;
                 let scope = caller.actor.scope();
                 let loaders = Loaders::of_request(Arc::clone(&self.app), scope, keeps);
+                let request = match kind {
+                    OperationType::Subscription => {
+                        request.data(Arc::new(Subscriber::new(caller.clone())))
+                    }
+                    _ => request,
+                };
                 request.data(loaders).data(caller)
             }
         }
