@@ -149,29 +149,39 @@ impl<T: Told> Follower<T> {
             if self.subscriber.has_ended() {
                 return None;
             }
-            if let Some(one) = self.read.pop_front() {
-                return Some(Ok(one));
-            }
-            let step = tokio::select! {
-                entries = self.watch.next() => match entries {
-                    Some(entries) => self.load(&entries).await,
-                    None => return None,
+            let step = match self.read.is_empty() {
+                true => tokio::select! {
+                    entries = self.watch.next() => match entries {
+                        Some(entries) => self.load(&entries).await,
+                        None => return None,
+                    },
+                    _ = self.checks.tick() => self.check().await,
                 },
-                _ = self.checks.tick() => self.check().await,
+                // However long it took to take those before it.
+                false => self.check_again().await,
             };
             if let Err(error) = step {
                 self.subscriber.end();
                 return Some(Err(error.into()));
             }
+            if let Some(one) = self.read.pop_front() {
+                return Some(Ok(one));
+            }
         }
     }
 
     async fn load(&mut self, entries: &[LogEntry]) -> Result<()> {
-        if self.checked.elapsed() > CHECKED_WITHIN {
-            self.check().await?;
-        }
+        self.check_again().await?;
         self.read.extend(T::read(&self.app, self.scope, entries).await?);
         Ok(())
+    }
+
+    /// [`Self::check`], unless that was done just now.
+    async fn check_again(&mut self) -> Result<()> {
+        match self.checked.elapsed() > CHECKED_WITHIN {
+            true => self.check().await,
+            false => Ok(()),
+        }
     }
 
     /// Whether the credentials still hold, and still let see what is watched. What is told from here on
@@ -184,5 +194,60 @@ impl<T: Told> Follower<T> {
         self.subscriber.is_now(actor);
         self.checked = Instant::now();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::tests::Server;
+    use super::*;
+    use crate::domain::audit::Caller;
+
+    /// A row that was read before.
+    struct Row;
+
+    impl Told for Row {
+        async fn read(_: &App, _: Scope, _: &[LogEntry]) -> Result<Vec<Self>> {
+            Ok(Vec::new())
+        }
+    }
+
+    /// The administrator, who has not taken yet what was read.
+    async fn slow(server: &Server, rows: usize) -> Follower<Row> {
+        let application = ApplicationId::parse(&server.application("p").await).unwrap();
+        let (app, watched) = (Arc::clone(&server.app), Watched::Application(application));
+        let bearer = server.bearer();
+        let actor = app.authenticate(Some(&bearer)).await.unwrap();
+        let scope = actor.scope();
+        Follower {
+            watch: app.watch(scope, watched).await.unwrap(),
+            app,
+            presented: Presented(Some(bearer.into())),
+            watched,
+            scope,
+            checks: checks(),
+            checked: Instant::now(),
+            read: (0..rows).map(|_| Row).collect(),
+            subscriber: Arc::new(Subscriber::new(Caller { actor, request_id: None })),
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_read_for_a_slow_reader_is_not_told_once_its_token_is_gone() {
+        let server = Server::new().await;
+        let mut follower = slow(&server, 3).await;
+        assert!(follower.next().await.unwrap().is_ok());
+        let tokens = "{ personalAccessTokens { nodes { id } } }";
+        let tokens = server.data(tokens, Value::Null).await;
+        let id = &tokens["personalAccessTokens"]["nodes"][0]["id"];
+        let delete = "mutation($id: ID!) { deletePersonalAccessToken(id: $id) { id } }";
+        server.data(delete, json!({ "id": id })).await;
+        tokio::time::pause();
+        tokio::time::advance(CHECKED_WITHIN + Duration::from_millis(1)).await;
+        tokio::time::resume();
+        assert!(follower.next().await.unwrap().is_err());
+        assert!(follower.next().await.is_none(), "an error is the last");
     }
 }
