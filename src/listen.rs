@@ -24,6 +24,7 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 use self::impatient::Impatient;
+use crate::api::Place;
 
 /// How long a connection may take to send the head of its next request, idle time included.
 const HEAD_WITHIN: Duration = Duration::from_secs(60);
@@ -64,7 +65,7 @@ impl Room {
 }
 
 /// Serves until `stop`, so many connections at once; then takes no new request, and returns when those
-/// under way are answered.
+/// under way are answered and websockets have ended.
 pub async fn serve(listener: TcpListener, router: Router, room: usize, stop: CancellationToken) {
     let connections = TaskTracker::new();
     let places = Arc::new(Semaphore::new(room));
@@ -79,11 +80,8 @@ pub async fn serve(listener: TcpListener, router: Router, room: usize, stop: Can
         };
         match accepted {
             Ok((stream, peer)) => {
-                let (router, stop) = (router.clone(), stop.clone());
-                connections.spawn(async move {
-                    converse(stream, peer, router, stop).await;
-                    drop(place);
-                });
+                let place = Place::new((place, connections.token()));
+                tokio::spawn(converse(stream, peer, place, router.clone(), stop.clone()));
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -96,11 +94,19 @@ pub async fn serve(listener: TcpListener, router: Router, room: usize, stop: Can
     connections.wait().await;
 }
 
-/// Serves one connection. What it ends with is its client's business.
-async fn converse(stream: TcpStream, peer: SocketAddr, router: Router, stop: CancellationToken) {
+/// Serves one connection, until it ends or becomes something else, which keeps the place. What it ends
+/// with is its client's business.
+async fn converse(
+    stream: TcpStream,
+    peer: SocketAddr,
+    place: Place,
+    router: Router,
+    stop: CancellationToken,
+) {
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer));
+        request.extensions_mut().insert(place.clone());
         router.clone().oneshot(request)
     });
     let connection = http1::Builder::new()

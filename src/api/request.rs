@@ -49,6 +49,20 @@ impl RequestId {
     }
 }
 
+/// The place of a connection among those that may be open, which the end of the process waits for. An
+/// extension of every request: what goes on after the answer, such as a websocket, keeps it until it ends.
+#[derive(Clone)]
+pub struct Place {
+    _held: Arc<dyn Send + Sync>,
+}
+
+impl Place {
+    /// One that is free again, and not waited for, once `held` is dropped: with its last clone.
+    pub fn new(held: impl Send + Sync + 'static) -> Self {
+        Self { _held: Arc::new(held) }
+    }
+}
+
 /// Gives the request an id, watches it and counts it.
 pub(super) async fn observe(
     State(app): State<Arc<App>>,

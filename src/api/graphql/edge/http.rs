@@ -25,9 +25,9 @@ use serde::Serialize;
 use super::guard::{DOCUMENT_MAX, too_long};
 use super::media::{Media, sends_json};
 use super::{BODY_MAX, Operation, Service, Visitor, is_unauthenticated, origin, socket};
-use crate::api::RequestId;
 use crate::api::graphql::error::{Outcome, refusal};
 use crate::api::graphql::session::Origin;
+use crate::api::{Place, RequestId};
 use crate::error::Error;
 
 /// What a request is refused with.
@@ -101,12 +101,16 @@ fn connect(
         Err(error) => return *refuse_with(Media::Json, &error, ""),
     };
     let origin = came_from(&service, extensions);
+    let place = extensions.get::<Place>().cloned();
     match upgrade {
         Ok(upgrade) => upgrade
             .protocols([socket::PROTOCOL])
             .max_message_size(BODY_MAX)
             .max_frame_size(BODY_MAX)
-            .on_upgrade(move |socket| socket::serve(service, socket, presented, origin)),
+            .on_upgrade(async move |socket| {
+                socket::serve(service, socket, presented, origin).await;
+                drop(place);
+            }),
         Err(rejection) => {
             let reason = format!("no websocket can be opened: {}", rejection.body_text());
             *refuse(Media::Json, StatusCode::BAD_REQUEST, reason)

@@ -152,12 +152,14 @@ impl Service {
         (response, outcome)
     }
 
-    /// Executes any operation. Who it is, is looked at anew: a connection may outlive a token.
+    /// Executes any operation, and says of what kind it is when it begins. Who it is, is looked at anew:
+    /// a connection may outlive a token. No subscription begins when the process ends.
     fn stream(
         self: Arc<Self>,
         request: Request,
         presented: Option<SecretString>,
         origin: Origin,
+        begun: Arc<OnceLock<OperationType>>,
     ) -> BoxStream<'static, (Response, Outcome)> {
         let request_id = origin.request_id.clone().unwrap_or_default();
         let stream = async move {
@@ -170,6 +172,11 @@ impl Service {
             };
             let (responses, text) = match self.check(request).await {
                 Ok(Checked { request, kind, text }) => {
+                    if kind == OperationType::Subscription && self.app.stopping.is_cancelled() {
+                        let refused = (refusal(&Error::Busy, &request_id), Outcome::Refused);
+                        return futures::stream::iter([refused]).boxed();
+                    }
+                    let _ = begun.set(kind);
                     let request = self.equip(request, visitor, kind);
                     (self.schema(kind).execute_stream(request), text)
                 }
