@@ -19,7 +19,7 @@ use crate::config::{Config, SecretKeySource};
 use crate::domain::cron::Zone;
 use crate::egress::{AddressPolicy, Egress, EgressConfig, Outgoing, Sent};
 use crate::executor::{Executor, driver};
-use crate::listen::serve;
+use crate::listen::{Room, serve};
 use crate::secrets::SecretKey;
 use crate::store::{Options, Store};
 use crate::telemetry::Trouble;
@@ -100,18 +100,24 @@ impl Server {
         tell(&app);
         let mode = app.config.run_mode;
         let stop = app.stopping.clone();
+        let room = Room::make();
         let mut tasks = JoinSet::new();
         let mut http_addr = None;
         if mode.serves_api() {
             let listener = bind(app.config.http_addr, "http_addr").await?;
             http_addr = Some(listener.local_addr()?);
-            tasks.spawn(serve(listener, api::router(app.clone()), stop.clone()));
+            tasks.spawn(serve(listener, api::router(app.clone()), room.api, stop.clone()));
         }
         let metrics = (app.config.cron.metrics_host, app.config.cron.metrics_port).into();
         let metrics_addr = match bind(metrics, "cron.metrics_port").await {
             Ok(listener) => {
                 let addr = listener.local_addr()?;
-                tasks.spawn(serve(listener, monitor::router(app.clone()), stop.clone()));
+                tasks.spawn(serve(
+                    listener,
+                    monitor::router(app.clone()),
+                    room.metrics,
+                    stop.clone(),
+                ));
                 Some(addr)
             }
             Err(error) if !mode.runs_executor() => {

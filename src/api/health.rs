@@ -24,11 +24,7 @@ async fn alive() -> Response {
 }
 
 async fn ready(State(app): State<Arc<App>>) -> Response {
-    let skew = match app.ready().await {
-        Ok(()) => app.measure_skew().await,
-        Err(error) => Err(error),
-    };
-    match skew {
+    match app.ready().await {
         Ok(skew) if skew.abs() <= SKEW_MAX => answer(StatusCode::OK, "ok"),
         Ok(skew) => {
             let reason = format!(

@@ -16,8 +16,8 @@ use axum::http::{HeaderValue, Method};
 use axum::middleware::{from_fn, from_fn_with_state};
 use tower_http::cors::CorsLayer;
 
-use self::request::REQUEST_ID;
-pub use self::request::RequestId;
+use self::request::{ANSWERED_WITHIN, REQUEST_ID};
+pub use self::request::{Place, RequestId};
 use crate::app::App;
 use crate::config::CorsConfig;
 

@@ -25,7 +25,7 @@ pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 /// The longest id that is taken over from a client.
 const ID_MAX: usize = 64;
 /// No request is answered later.
-const WITHIN: Duration = Duration::from_secs(30);
+pub(super) const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 const TOO_LONG: &str = "the request took too long and was given up; what it had changed by then \
                         stays changed: look before you repeat it";
 
@@ -46,6 +46,20 @@ impl RequestId {
             Some(id) => Self(id.into()),
             None => Self(Uuid::now_v7().to_string().into()),
         }
+    }
+}
+
+/// The place of a connection among those that may be open, which the end of the process waits for. An
+/// extension of every request: what goes on after the answer, such as a websocket, keeps it until it ends.
+#[derive(Clone)]
+pub struct Place {
+    _held: Arc<dyn Send + Sync>,
+}
+
+impl Place {
+    /// One that is free again, and not waited for, once `held` is dropped: with its last clone.
+    pub fn new(held: impl Send + Sync + 'static) -> Self {
+        Self { _held: Arc::new(held) }
     }
 }
 
@@ -75,7 +89,7 @@ pub(super) async fn observe(
 /// Answers for a request that panics or takes too long.
 pub(super) async fn answer(request: Request, next: Next) -> Response {
     let asked = Asked::of(&request);
-    match AssertUnwindSafe(timeout(WITHIN, next.run(request))).catch_unwind().await {
+    match AssertUnwindSafe(timeout(ANSWERED_WITHIN, next.run(request))).catch_unwind().await {
         Ok(Ok(response)) => response,
         Ok(Err(_)) => asked.took_too_long(),
         // The panic's own message is in the log already.

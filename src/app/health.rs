@@ -13,23 +13,26 @@ use crate::store::{application, executor};
 /// How many applications are asked for at once.
 const IDS_AT_ONCE: usize = 500;
 
-/// Whoever asks whether a process is ready waits for about a second.
+/// How long it may take to find out whether a process is ready.
 const READY_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// A process whose clock differs more from the database's is not ready, and executes nothing.
 pub const SKEW_MAX: Duration = Duration::seconds(5);
 
 impl App {
-    /// Fails unless the database answers within 2 s and its schema is as new as this program. The
+    /// How far this process's clock is ahead of the database's, as [`Self::measure_skew`] says. Fails
+    /// unless the database answers all that within 2 s, and its schema is as new as this program. The
     /// error says why a database can't be reached.
-    pub async fn ready(&self) -> Result<()> {
+    pub async fn ready(&self) -> Result<Duration> {
         let asked = async {
             self.store.ping().await?;
-            self.store.pending_migrations().await
+            match self.store.pending_migrations().await? {
+                0 => self.measure_skew().await,
+                n => Err(Error::internal(format!("{n} changes of the schema are not applied"))),
+            }
         };
         match tokio::time::timeout(READY_WITHIN, asked).await.unwrap_or(Err(Error::Busy)) {
-            Ok(0) => Ok(()),
-            Ok(n) => Err(Error::internal(format!("{n} changes of the schema are not applied"))),
+            Ok(skew) => Ok(skew),
             Err(error) => Err(self.store.why(error).await),
         }
     }

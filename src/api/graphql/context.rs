@@ -4,7 +4,6 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use async_graphql::parser::types::OperationType;
 use async_graphql::{Context, ID};
 use uuid::Uuid;
 
@@ -41,11 +40,11 @@ pub(super) fn loaders<'a>(ctx: &Context<'a>) -> Result<&'a RequestLoaders> {
     Ok(ctx.data_unchecked::<RequestLoaders>())
 }
 
-/// How many rows the lists of one query may ask for together. A list in a list asks once for each
-/// row of the outer one, which no count of fields shows.
+/// How many rows the lists of one query, or of one event of a subscription, may ask for together. A
+/// list in a list asks once for each row of the outer one, which no count of fields shows.
 const ROWS_MAX: u64 = 20_000;
 
-/// What the lists of one query may still ask for.
+/// What the lists of one query or event may still ask for.
 pub(super) struct Budget(AtomicU64);
 
 impl Default for Budget {
@@ -90,11 +89,7 @@ pub(super) fn counted<T>(ctx: &Context<'_>, list: Option<Vec<T>>) -> Result<Vec<
 }
 
 fn take(ctx: &Context<'_>, rows: u64) -> Result<()> {
-    // A subscription answers as often as something happens.
-    match ctx.query_env.operation.node.ty {
-        OperationType::Subscription => Ok(()),
-        _ => ctx.data_unchecked::<Budget>().take(rows),
-    }
+    ctx.data_unchecked::<Budget>().take(rows)
 }
 
 /// An id that a list is asked by, at `field`. Whether there is such a thing, the list says: without

@@ -14,6 +14,7 @@ use super::context::{app, scope};
 use super::delivery::Delivery;
 use super::error::Fault;
 use super::occurrence::Occurrence;
+use super::subscriber::Subscriber;
 use super::trigger_log::TriggerLog;
 use crate::app::{App, LogEntry, Watch, Watched};
 use crate::domain::access::Scope;
@@ -107,20 +108,26 @@ async fn follow<T: Told>(
     watched: Result<Watched>,
 ) -> Result<impl Stream<Item = Result<T, Fault>> + use<T>> {
     let (scope, watched) = (scope(ctx)?, watched?);
-    let mut checks = interval_at(Instant::now() + CHECK_EVERY, CHECK_EVERY);
-    checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let presented = ctx.data_opt::<Presented>().cloned().unwrap_or_default();
+    let subscriber = Arc::clone(ctx.data_unchecked::<Arc<Subscriber>>());
     let follower = Follower {
         watch: app(ctx).watch(scope, watched).await?,
         app: Arc::clone(app(ctx)),
-        presented: ctx.data_opt::<Presented>().cloned().unwrap_or_default(),
+        presented,
         watched,
         scope,
-        checks,
+        checks: checks(),
         checked: Instant::now(),
         read: VecDeque::new(),
-        ended: false,
+        subscriber,
     };
     Ok(unfold(follower, async |mut follower| Some((follower.next().await?, follower))))
+}
+
+fn checks() -> Interval {
+    let mut checks = interval_at(Instant::now() + CHECK_EVERY, CHECK_EVERY);
+    checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    checks
 }
 
 struct Follower<T> {
@@ -132,47 +139,115 @@ struct Follower<T> {
     checks: Interval,
     checked: Instant,
     read: VecDeque<T>,
-    ended: bool,
+    subscriber: Arc<Subscriber>,
 }
 
 impl<T: Told> Follower<T> {
     /// The next thing, waiting for it. An error is the last.
     async fn next(&mut self) -> Option<Result<T, Fault>> {
         loop {
-            if self.ended {
+            if self.subscriber.has_ended() {
                 return None;
+            }
+            let step = match self.read.is_empty() {
+                true => tokio::select! {
+                    entries = self.watch.next() => match entries {
+                        Some(entries) => self.load(&entries).await,
+                        None => return None,
+                    },
+                    _ = self.checks.tick() => self.check().await,
+                },
+                // However long it took to take those before it.
+                false => self.check_again().await,
+            };
+            if let Err(error) = step {
+                self.subscriber.end();
+                return Some(Err(error.into()));
             }
             if let Some(one) = self.read.pop_front() {
                 return Some(Ok(one));
-            }
-            let step = tokio::select! {
-                entries = self.watch.next() => match entries {
-                    Some(entries) => self.load(&entries).await,
-                    None => return None,
-                },
-                _ = self.checks.tick() => self.check().await,
-            };
-            if let Err(error) = step {
-                self.ended = true;
-                return Some(Err(error.into()));
             }
         }
     }
 
     async fn load(&mut self, entries: &[LogEntry]) -> Result<()> {
-        if self.checked.elapsed() > CHECKED_WITHIN {
-            self.check().await?;
-        }
+        self.check_again().await?;
         self.read.extend(T::read(&self.app, self.scope, entries).await?);
         Ok(())
     }
 
-    /// Whether the credentials still hold, and still let see what is watched.
+    /// [`Self::check`], unless that was done just now.
+    async fn check_again(&mut self) -> Result<()> {
+        match self.checked.elapsed() > CHECKED_WITHIN {
+            true => self.check().await,
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the credentials still hold, and still let see what is watched. What is told from here on
+    /// is told to whom they say.
     async fn check(&mut self) -> Result<()> {
         let presented = self.presented.0.as_ref().map(ExposeSecret::expose_secret);
-        self.scope = self.app.authenticate(presented).await?.scope();
+        let actor = self.app.authenticate(presented).await?;
+        self.scope = actor.scope();
         self.app.may_watch(self.scope, self.watched).await?;
+        self.subscriber.is_now(actor);
         self.checked = Instant::now();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::tests::Server;
+    use super::*;
+    use crate::domain::audit::Caller;
+
+    /// A row that was read before.
+    struct Row;
+
+    impl Told for Row {
+        async fn read(_: &App, _: Scope, _: &[LogEntry]) -> Result<Vec<Self>> {
+            Ok(Vec::new())
+        }
+    }
+
+    /// The administrator, who has not taken yet what was read.
+    async fn slow(server: &Server, rows: usize) -> Follower<Row> {
+        let application = ApplicationId::parse(&server.application("p").await).unwrap();
+        let (app, watched) = (Arc::clone(&server.app), Watched::Application(application));
+        let bearer = server.bearer();
+        let actor = app.authenticate(Some(&bearer)).await.unwrap();
+        let scope = actor.scope();
+        Follower {
+            watch: app.watch(scope, watched).await.unwrap(),
+            app,
+            presented: Presented(Some(bearer.into())),
+            watched,
+            scope,
+            checks: checks(),
+            checked: Instant::now(),
+            read: (0..rows).map(|_| Row).collect(),
+            subscriber: Arc::new(Subscriber::new(Caller { actor, request_id: None })),
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_read_for_a_slow_reader_is_not_told_once_its_token_is_gone() {
+        let server = Server::new().await;
+        let mut follower = slow(&server, 3).await;
+        assert!(follower.next().await.unwrap().is_ok());
+        let tokens = "{ personalAccessTokens { nodes { id } } }";
+        let tokens = server.data(tokens, Value::Null).await;
+        let id = &tokens["personalAccessTokens"]["nodes"][0]["id"];
+        let delete = "mutation($id: ID!) { deletePersonalAccessToken(id: $id) { id } }";
+        server.data(delete, json!({ "id": id })).await;
+        tokio::time::pause();
+        tokio::time::advance(CHECKED_WITHIN + Duration::from_millis(1)).await;
+        tokio::time::resume();
+        assert!(follower.next().await.unwrap().is_err());
+        assert!(follower.next().await.is_none(), "an error is the last");
     }
 }

@@ -42,6 +42,7 @@ mod rule_test;
 mod scheduled_action;
 mod scheduled_trigger_execution;
 mod session;
+mod subscriber;
 mod tenant;
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use axum::body::{Bytes, HttpBody};
 use axum::extract::{ConnectInfo, FromRequest, FromRequestParts, Request};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::{DeserializeOwned, IgnoredAny};
 
@@ -34,7 +34,7 @@ impl FromRequestParts<Arc<App>> for Authenticated {
         // Behind a proxy the peer is the proxy, and says nothing about the client.
         let client = peer.filter(|_| app.config.public_url.is_none());
         let actor = app.authenticate_from(header, client).await?;
-        if parts.method != Method::GET {
+        if !parts.method.is_safe() {
             app.clock_holds()?;
         }
         Ok(Self(Caller { actor, request_id: request_id(&parts.extensions) }))

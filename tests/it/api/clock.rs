@@ -1,5 +1,7 @@
 //! A server whose clock is wrong. Only PostgreSQL has a clock to compare it with.
 
+use bytes::Bytes;
+use http::Method;
 use serde_json::{Value, json};
 use trigger_manager::clock::{Clock, SystemClock};
 use trigger_manager::store::Engine;
@@ -32,6 +34,10 @@ async fn a_server_whose_clock_is_wrong_changes_nothing_until_it_is_right() {
         assert_eq!((refused.status, refused.code().as_str()), (503, "BUSY"));
         let seen = served.administrator().data("{ triggers { totalCount } }", Value::Null).await;
         assert!(seen["triggers"]["totalCount"].is_number(), "who only reads may");
+        for method in [Method::GET, Method::HEAD] {
+            let seen = machine.try_send(method, "/api/machine/check", Bytes::new()).await.unwrap();
+            assert_eq!(seen.status, 200, "who only reads may");
+        }
     }
 
     served.test.clock.set(SystemClock.now());

@@ -25,9 +25,9 @@ use serde::Serialize;
 use super::guard::{DOCUMENT_MAX, too_long};
 use super::media::{Media, sends_json};
 use super::{BODY_MAX, Operation, Service, Visitor, is_unauthenticated, origin, socket};
-use crate::api::RequestId;
 use crate::api::graphql::error::{Outcome, refusal};
 use crate::api::graphql::session::Origin;
+use crate::api::{Place, RequestId};
 use crate::error::Error;
 
 /// What a request is refused with.
@@ -60,7 +60,7 @@ pub(super) async fn get(
     request: axum::extract::Request,
 ) -> Response {
     let (parts, _) = request.into_parts();
-    if parts.headers.contains_key(UPGRADE) {
+    if asks_for_websocket(&parts.headers) {
         return connect(service, upgrade, &parts.headers, &parts.extensions);
     }
     let answered = async {
@@ -78,6 +78,14 @@ pub(super) async fn get(
     answered.await.unwrap_or_else(|refused: Refused| *refused)
 }
 
+/// Whatever else a client offers to speak is no reason not to answer the request.
+fn asks_for_websocket(headers: &HeaderMap) -> bool {
+    let offers = headers.get_all(UPGRADE).iter().filter_map(|value| value.to_str().ok());
+    offers
+        .flat_map(|value| value.split(','))
+        .any(|one| one.trim().eq_ignore_ascii_case("websocket"))
+}
+
 fn connect(
     service: Arc<Service>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
@@ -93,13 +101,20 @@ fn connect(
         Err(error) => return *refuse_with(Media::Json, &error, ""),
     };
     let origin = came_from(&service, extensions);
+    let place = extensions.get::<Place>().cloned();
     match upgrade {
         Ok(upgrade) => upgrade
             .protocols([socket::PROTOCOL])
             .max_message_size(BODY_MAX)
             .max_frame_size(BODY_MAX)
-            .on_upgrade(move |socket| socket::serve(service, socket, presented, origin)),
-        Err(rejection) => rejection.into_response(),
+            .on_upgrade(async move |socket| {
+                socket::serve(service, socket, presented, origin).await;
+                drop(place);
+            }),
+        Err(rejection) => {
+            let reason = format!("no websocket can be opened: {}", rejection.body_text());
+            *refuse(Media::Json, StatusCode::BAD_REQUEST, reason)
+        }
     }
 }
 

@@ -11,7 +11,7 @@ mod socket;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_graphql::parser::types::OperationType;
 use async_graphql::{Pos, Request, Response, ServerError, Variables};
@@ -29,6 +29,7 @@ use super::error::{Fault, Outcome, publish, refusal};
 use super::live::Presented;
 use super::loaders::Loaders;
 use super::session::Origin;
+use super::subscriber::{EachEvent, Subscriber};
 use super::{Builder, Schema, builder};
 use crate::app::App;
 use crate::domain::audit::Caller;
@@ -49,6 +50,8 @@ pub fn router(app: Arc<App>) -> Router {
 struct Service {
     app: Arc<App>,
     schema: Schema,
+    /// Made when somebody subscribes: with an extension each single field takes a longer way.
+    subscriptions: OnceLock<Schema>,
     guard: Guard,
     absences: Absences,
 }
@@ -97,7 +100,16 @@ impl Service {
     fn new(app: Arc<App>) -> Self {
         let guard = Guard::new(&app.config.graphql);
         let schema = limited().data(Arc::clone(&app)).finish();
-        Self { app, schema, guard, absences: Absences::default() }
+        let (subscriptions, absences) = (OnceLock::new(), Absences::default());
+        Self { app, schema, subscriptions, guard, absences }
+    }
+
+    fn schema(&self, kind: OperationType) -> &Schema {
+        let with_events = || limited().data(Arc::clone(&self.app)).extension(EachEvent).finish();
+        match kind {
+            OperationType::Subscription => self.subscriptions.get_or_init(with_events),
+            _ => &self.schema,
+        }
     }
 
     /// Looks who it is. Without credentials anyone may come in, and do little.
@@ -140,12 +152,14 @@ impl Service {
         (response, outcome)
     }
 
-    /// Executes any operation. Who it is, is looked at anew: a connection may outlive a token.
+    /// Executes any operation, and says of what kind it is when it begins. Who it is, is looked at anew:
+    /// a connection may outlive a token. No subscription begins when the process ends.
     fn stream(
         self: Arc<Self>,
         request: Request,
         presented: Option<SecretString>,
         origin: Origin,
+        begun: Arc<OnceLock<OperationType>>,
     ) -> BoxStream<'static, (Response, Outcome)> {
         let request_id = origin.request_id.clone().unwrap_or_default();
         let stream = async move {
@@ -158,7 +172,13 @@ impl Service {
             };
             let (responses, text) = match self.check(request).await {
                 Ok(Checked { request, kind, text }) => {
-                    (self.schema.execute_stream(self.equip(request, visitor, kind)), text)
+                    if kind == OperationType::Subscription && self.app.stopping.is_cancelled() {
+                        let refused = (refusal(&Error::Busy, &request_id), Outcome::Refused);
+                        return futures::stream::iter([refused]).boxed();
+                    }
+                    let _ = begun.set(kind);
+                    let request = self.equip(request, visitor, kind);
+                    (self.schema(kind).execute_stream(request), text)
                 }
                 Err(errors) => {
                     let refused = Response::from_errors(errors);
@@ -183,6 +203,12 @@ impl Service {
                 let keeps = kind == OperationType::Query;
                 let scope = caller.actor.scope();
                 let loaders = Loaders::of_request(Arc::clone(&self.app), scope, keeps);
+                let request = match kind {
+                    OperationType::Subscription => {
+                        request.data(Arc::new(Subscriber::new(caller.clone())))
+                    }
+                    _ => request,
+                };
                 request.data(loaders).data(caller)
             }
         }

@@ -5,9 +5,10 @@
 //! [`SEND_WITHIN`] is let go.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use async_graphql::parser::types::OperationType;
 use async_graphql::{Response, ServerError};
 use axum::extract::ws::{CloseFrame, Message, WebSocket};
 use futures::StreamExt;
@@ -15,12 +16,13 @@ use futures::stream::{AbortHandle, Abortable, BoxStream, SelectAll};
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use super::http::Written;
 use super::{Operation, Service, is_unauthenticated};
-use crate::api::graphql::error::Outcome;
+use crate::api::graphql::error::{Outcome, refusal};
 use crate::api::graphql::session::Origin;
+use crate::error::Error;
 
 /// The name of the protocol in the handshake.
 pub(super) const PROTOCOL: &str = "graphql-transport-ws";
@@ -67,6 +69,11 @@ enum Sent<'a> {
 /// Why a connection ends: a close code and its reason; none: there is nobody to tell.
 type End = Option<(u16, String)>;
 
+/// The process ends; a client connects again, to another one.
+fn going_away<T>() -> Result<T, End> {
+    end(1001, "Going away")
+}
+
 fn end<T>(code: u16, reason: impl Into<String>) -> Result<T, End> {
     Err(Some((code, reason.into())))
 }
@@ -85,7 +92,12 @@ pub(super) async fn serve(
     presented: Option<SecretString>,
     origin: Origin,
 ) {
-    let ended = match begin(&service, &mut socket, presented, &origin).await {
+    let stopping = service.app.stopping.clone();
+    let begun = tokio::select! {
+        begun = begin(&service, &mut socket, presented, &origin) => begun,
+        () = stopping.cancelled() => going_away(),
+    };
+    let ended = match begun {
         Ok(presented) => {
             let mut connection = Connection {
                 service,
@@ -95,6 +107,7 @@ pub(super) async fn serve(
                 running: HashMap::new(),
                 events: SelectAll::new(),
                 silent: 0,
+                leaves: None,
             };
             connection.run().await
         }
@@ -185,9 +198,31 @@ struct Connection<'a> {
     socket: &'a mut WebSocket,
     presented: Option<SecretString>,
     origin: Origin,
-    running: HashMap<String, AbortHandle>,
+    running: HashMap<String, Running>,
     events: SelectAll<BoxStream<'static, Event>>,
     silent: u32,
+    /// When it ends at the latest, once the process is ending.
+    leaves: Option<Instant>,
+}
+
+struct Running {
+    handle: AbortHandle,
+    /// Not known before it begins.
+    kind: Arc<OnceLock<OperationType>>,
+}
+
+impl Running {
+    fn goes_on_for_ever(&self) -> bool {
+        self.kind.get() == Some(&OperationType::Subscription)
+    }
+}
+
+/// Never, without a time.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
 }
 
 impl Connection<'_> {
@@ -195,6 +230,7 @@ impl Connection<'_> {
         let mut pings = interval(PING_EVERY);
         pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
         pings.reset_at(Instant::now() + PING_EVERY);
+        let stopping = self.service.app.stopping.clone();
         loop {
             let step = tokio::select! {
                 message = self.socket.recv() => {
@@ -209,11 +245,31 @@ impl Connection<'_> {
                     self.tell(event).await
                 }
                 _ = pings.tick() => self.ping().await,
+                () = stopping.cancelled(), if self.leaves.is_none() => self.leave(),
+                () = until(self.leaves) => going_away(),
             };
+            let step = step.and_then(|()| self.has_left());
             if let Err(ended) = step {
                 return ended;
             }
         }
+    }
+
+    /// Takes nothing new. What ends by itself may end within the grace; subscriptions end now.
+    fn leave(&mut self) -> Result<(), End> {
+        self.leaves = Some(Instant::now() + self.service.app.config.shutdown.grace);
+        self.running.retain(|_, one| {
+            let ends = !one.goes_on_for_ever();
+            if !ends {
+                one.handle.abort();
+            }
+            ends
+        });
+        Ok(())
+    }
+
+    fn has_left(&self) -> Result<(), End> {
+        if self.leaves.is_some() && self.running.is_empty() { going_away() } else { Ok(()) }
     }
 
     async fn ping(&mut self) -> Result<(), End> {
@@ -231,7 +287,7 @@ impl Connection<'_> {
             Received::Pong => Ok(()),
             Received::Complete { id } => {
                 if let Some(running) = self.running.remove(&id) {
-                    running.abort();
+                    running.handle.abort();
                 }
                 Ok(())
             }
@@ -254,15 +310,25 @@ impl Connection<'_> {
         if self.running.len() >= most {
             return self.refuse(&id, most).await;
         }
-        let service = Arc::clone(&self.service);
-        let answers = service.stream(request, self.presented.clone(), self.origin.clone());
+        if self.leaves.is_some() {
+            let request_id = self.origin.request_id.as_deref().unwrap_or_default();
+            let errors = refusal(&Error::Busy, request_id).errors;
+            return send(self.socket, &Sent::Error { id: &id, payload: &errors }).await;
+        }
+        let kind = Arc::default();
+        let answers = Arc::clone(&self.service).stream(
+            request,
+            self.presented.clone(),
+            self.origin.clone(),
+            Arc::clone(&kind),
+        );
         let (handle, registration) = AbortHandle::new_pair();
         let (named, ended) = (id.clone(), id.clone());
         let events = answers
             .map(move |(answer, outcome)| Event::Answer(named.clone(), Box::new(answer), outcome))
             .chain(futures::stream::once(async move { Event::Ended(ended) }));
         self.events.push(Abortable::new(events, registration).boxed());
-        self.running.insert(id, handle);
+        self.running.insert(id, Running { handle, kind });
         Ok(())
     }
 
@@ -282,7 +348,7 @@ impl Connection<'_> {
             // An error ends an operation; there is no completion after it.
             Event::Answer(id, answer, _) => {
                 if let Some(running) = self.running.remove(&id) {
-                    running.abort();
+                    running.handle.abort();
                 }
                 send(self.socket, &Sent::Error { id: &id, payload: &answer.errors }).await
             }

@@ -7,17 +7,17 @@ use super::socket::Client;
 use super::*;
 
 /// A server with an application, a trigger and a backend that answers with `status`.
-struct Scene {
-    server: Server,
-    application: String,
-    trigger: String,
+pub(super) struct Scene {
+    pub(super) server: Server,
+    pub(super) application: String,
+    pub(super) trigger: String,
     machine: String,
     backend: MockServer,
 }
 
 impl Scene {
     /// A delivery fails after its first attempt, which is the only one.
-    async fn new(status: u16) -> Self {
+    pub(super) async fn new(status: u16) -> Self {
         let server = Server::with(&[
             ("PFY_DISPATCH_RETRY_MAX_ATTEMPTS", "1"),
             ("PFY_CALLBACKS_ALLOWED_NETWORKS", "127.0.0.0/8"),
@@ -54,7 +54,7 @@ impl Scene {
     }
 
     /// Runs the trigger and all that comes of it.
-    async fn run(&self) {
+    pub(super) async fn run(&self) {
         let run = "mutation($id: ID!) { runTrigger(id: $id) { id } }";
         self.server.data(run, json!({ "id": self.trigger })).await;
         self.work().await;

@@ -112,6 +112,28 @@ async fn get_answers_queries_only() {
 }
 
 #[tokio::test]
+async fn what_else_a_client_offers_to_speak_is_no_reason_not_to_answer() {
+    let server = Server::new().await;
+    for offer in ["h2c", "TLS/1.0", "websockets", ""] {
+        let headers = [("connection", "upgrade"), ("upgrade", offer)];
+        let answer = server.get("/graphql?query=%7B__typename%7D", &headers).await;
+        assert_eq!(answer.status, StatusCode::OK, "{offer}: {}", answer.text);
+        assert_eq!(answer.json()["data"]["__typename"], "Query", "{offer}");
+    }
+}
+
+#[tokio::test]
+async fn a_websocket_that_can_not_be_opened_is_told_why_with_a_code() {
+    let server = Server::new().await;
+    for offer in ["websocket", "WebSocket", "h2c, websocket"] {
+        let answer = server.get("/graphql", &[("upgrade", offer)]).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{offer}");
+        assert_eq!(answer.code(), "BAD_REQUEST", "{offer}: {}", answer.text);
+        assert!(answer.text.contains("no websocket can be opened"), "{}", answer.text);
+    }
+}
+
+#[tokio::test]
 async fn a_subscription_needs_a_websocket() {
     let server = Server::new().await;
     let query = "subscription { occurrences(applicationId: 1) { id } }";

@@ -9,6 +9,7 @@ mod library;
 mod schema;
 mod server;
 mod socket;
+mod subscriptions;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -32,8 +33,8 @@ use crate::secrets::SecretKey;
 use crate::store::{Options, Store};
 
 /// The whole API over an SQLite file in a folder that goes when the test is over.
-struct Server {
-    app: Arc<App>,
+pub(super) struct Server {
+    pub(super) app: Arc<App>,
     router: Router,
     token: SecretString,
     clock: ManualClock,
@@ -76,7 +77,7 @@ fn start() -> DateTime<Utc> {
 }
 
 impl Server {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         Self::with(&[]).await
     }
 
@@ -100,7 +101,7 @@ impl Server {
         Self { app, router, token: SecretString::default(), clock, folder }
     }
 
-    fn bearer(&self) -> String {
+    pub(super) fn bearer(&self) -> String {
         format!("Bearer {}", self.token.expose_secret())
     }
 
@@ -148,14 +149,14 @@ impl Server {
     }
 
     /// What a document of the administrator that must succeed answers.
-    async fn data(&self, query: &str, variables: Value) -> Value {
+    pub(super) async fn data(&self, query: &str, variables: Value) -> Value {
         let answer = self.ask(query, variables).await.json();
         assert!(answer.get("errors").is_none(), "{answer}");
         answer["data"].clone()
     }
 
     /// The id of a new application in a new project.
-    async fn application(&self, slug: &str) -> String {
+    pub(super) async fn application(&self, slug: &str) -> String {
         let project = self
             .data(
                 "mutation($slug: String!) {

@@ -1,7 +1,9 @@
 //! The websocket protocol.
 
 use futures::{SinkExt, StreamExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{Error as WsError, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
@@ -33,7 +35,11 @@ impl Client {
     }
 
     pub(super) async fn ready_as(server: &Server, bearer: &str) -> Self {
-        let mut client = Self::new(server.listen().await).await;
+        Self::ready_at(server.listen().await, bearer).await
+    }
+
+    async fn ready_at(address: SocketAddr, bearer: &str) -> Self {
+        let mut client = Self::new(address).await;
         let payload = json!({ "Authorization": bearer });
         client.send(json!({ "type": "connection_init", "payload": payload })).await;
         assert_eq!(client.next().await, json!({ "type": "connection_ack" }));
@@ -183,4 +189,84 @@ async fn pages_from_elsewhere_may_not_connect() {
     let Err(error) = Client::connect(address, &headers).await else { panic!("connected") };
     let WsError::Http(response) = *error else { panic!("{error:?}") };
     assert_eq!(response.status(), 403);
+}
+
+/// Serves as a process does, so many connections at once.
+async fn serve(server: &Server, room: usize) -> (SocketAddr, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (router, stop) = (server.router.clone(), server.app.stopping.clone());
+    (address, tokio::spawn(crate::listen::serve(listener, router, room, stop)))
+}
+
+#[tokio::test]
+async fn a_websocket_keeps_its_place_among_the_connections() {
+    let server = Server::new().await;
+    let (address, _serving) = serve(&server, 1).await;
+    let mut client = Client::ready_at(address, &server.bearer()).await;
+    let mut next = TcpStream::connect(address).await.unwrap();
+    let request = b"GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    next.write_all(request).await.unwrap();
+    for _ in 0..100 {
+        client.send(json!({ "type": "ping" })).await;
+        client.next().await;
+    }
+    let early = next.try_read(&mut [0]).unwrap_err();
+    assert_eq!(early.kind(), std::io::ErrorKind::WouldBlock, "it waits for a place");
+    drop(client);
+    let mut answer = String::new();
+    next.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_process_that_ends_sends_its_websockets_away_and_waits_for_them() {
+    let server = Server::new().await;
+    let application = server.application("p").await;
+    let (address, serving) = serve(&server, 10).await;
+    let mut silent = Client::new(address).await;
+    let mut client = Client::ready_at(address, &server.bearer()).await;
+    let query =
+        format!("subscription {{ occurrences(applicationId: \"{application}\") {{ id }} }}");
+    client.subscribe("1", &query).await;
+    client.watching(&server, 1).await;
+    server.app.stopping.cancel();
+    assert_eq!(client.closed().await, 1001, "and no completion, after which nobody comes back");
+    assert_eq!(silent.closed().await, 1001);
+    serving.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_mutation_in_flight_ends_before_a_process_does_and_nothing_new_begins() {
+    let server = Server::new().await;
+    let application = server.application("p").await;
+    let (address, serving) = serve(&server, 10).await;
+    let mut client = Client::ready_at(address, &server.bearer()).await;
+    let query =
+        format!("subscription {{ occurrences(applicationId: \"{application}\") {{ id }} }}");
+    client.subscribe("watch", &query).await;
+    client.watching(&server, 1).await;
+    let writer = server.app.store.begin().await.unwrap();
+    let create = "mutation { createProject(input: { slug: \"late\", name: \"L\" }) { slug } }";
+    client.subscribe("create", create).await;
+    client.subscribe("seen", "{ __typename }").await;
+    assert_eq!(client.next().await["id"], "seen");
+    assert_eq!(client.next().await["id"], "seen");
+
+    server.app.stopping.cancel();
+    while server.app.live.watchers() > 0 {
+        tokio::task::yield_now().await;
+    }
+    client.subscribe("new", "{ __typename }").await;
+    let refused = client.next().await;
+    assert_eq!((&refused["type"], &refused["id"]), (&json!("error"), &json!("new")));
+    assert_eq!(refused["payload"][0]["extensions"]["code"], "BUSY", "{refused}");
+    assert!(!serving.is_finished());
+
+    drop(writer);
+    let made = client.next().await;
+    assert_eq!(made["payload"]["data"]["createProject"]["slug"], "late", "{made}");
+    assert_eq!(client.next().await, json!({ "type": "complete", "id": "create" }));
+    assert_eq!(client.closed().await, 1001);
+    serving.await.unwrap();
 }
