@@ -24,6 +24,7 @@ mod tests;
 mod values;
 
 use std::{
+    collections::BTreeMap,
     ffi::OsString,
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -163,28 +164,25 @@ impl Config {
     /// # Errors
     /// As [`Config::load`]; also a `PFY_` variable that is not UTF-8.
     pub fn from_process(file: Option<&Path>) -> Result<Self, ConfigError> {
-        let mut variables = Vec::new();
-        for (name, value) in std::env::vars_os() {
-            if let Some(variable) = own_variable(name, value)? {
-                variables.push(variable);
-            }
-        }
+        let variables = own_variables()?;
         let file = choose_file(file, &variables, Path::new(FILE_IN_WORKING_DIRECTORY));
         Self::load(file.as_deref(), variables.into_iter())
     }
 
-    /// [`Config::from_process`] without a file, where `defaults` stand for the variables that are
-    /// not set, and `own` for those of the same name that are.
+    /// The settings `own` and, of this process's environment, the variables that `taken` names, each
+    /// with what stands for it where it is not set. No file and no other variable is looked at.
     ///
     /// # Errors
     /// As [`Config::from_process`].
-    pub fn from_process_between(
-        defaults: Vec<(String, String)>,
-        own: Vec<(String, String)>,
+    pub fn from_process_but_for(
+        taken: &[(&str, &str)],
+        own: &[(&str, &str)],
     ) -> Result<Self, ConfigError> {
-        let mut variables = std::collections::BTreeMap::from_iter(defaults);
-        variables.extend(own_variables()?);
-        variables.extend(own);
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let mut variables: BTreeMap<_, _> = taken.iter().map(owned).collect();
+        let is_taken = |name: &str| taken.iter().any(|(one, _)| *one == name);
+        variables.extend(own_variables()?.into_iter().filter(|(name, _)| is_taken(name)));
+        variables.extend(own.iter().map(owned));
         Self::load(None, variables.into_iter())
     }
 
