@@ -162,10 +162,11 @@ impl Config {
     /// `PFY_CONFIG` names, else `config.yml` or `config.yaml` in the working directory if there is one.
     ///
     /// # Errors
-    /// As [`Config::load`]; also a `PFY_` variable that is not UTF-8.
+    /// As [`Config::load`]; also a `PFY_` variable that is not UTF-8, and both of these files in the
+    /// working directory while none is named.
     pub fn from_process(file: Option<&Path>) -> Result<Self, ConfigError> {
         let variables = own_variables()?;
-        let file = choose_file(file, &variables, Path::new(FILE_IN_WORKING_DIRECTORY));
+        let file = choose_file(file, &variables, Path::new(FILE_IN_WORKING_DIRECTORY))?;
         Self::load(file.as_deref(), variables.into_iter())
     }
 
@@ -251,17 +252,33 @@ impl Config {
     }
 }
 
-/// The argument, else what `PFY_CONFIG` names, else the usual file if there is one.
+/// The argument, else what `PFY_CONFIG` names, else the usual file if there is one, in one of its two
+/// spellings: which of two is meant nobody knows.
 fn choose_file(
     argument: Option<&Path>,
     variables: &[(String, String)],
     usual: &Path,
-) -> Option<PathBuf> {
+) -> Result<Option<PathBuf>, ConfigError> {
     let named = variables.iter().find(|(name, path)| name == "PFY_CONFIG" && !path.is_empty());
     let named = named.map(|(_, path)| Path::new(path));
-    let spelt = [usual.to_path_buf(), usual.with_extension("yaml")];
-    let usual = || spelt.into_iter().find(|path| path.exists());
-    argument.or(named).map(Path::to_path_buf).or_else(usual)
+    if let Some(path) = argument.or(named) {
+        return Ok(Some(path.to_path_buf()));
+    }
+    let other = usual.with_extension("yaml");
+    match (usual.exists(), other.exists()) {
+        (true, true) => {
+            let origin = Origin::File(usual.display().to_string());
+            let reason = format!(
+                "is there beside {}, and only one of them is read; remove one, or name one with \
+                 --config or PFY_CONFIG",
+                other.display()
+            );
+            Err(ConfigError::one(usual.display().to_string(), &origin, reason))
+        }
+        (true, false) => Ok(Some(usual.to_path_buf())),
+        (false, true) => Ok(Some(other)),
+        (false, false) => Ok(None),
+    }
 }
 
 /// The variables that are ours.

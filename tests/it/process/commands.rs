@@ -94,3 +94,14 @@ async fn the_demo_takes_no_setting_of_a_server_shows_a_delivery_and_leaves_nothi
     assert!(left.is_empty(), "{left:?}");
     assert!(!demo.output().contains("ERROR"), "{}", demo.output());
 }
+
+#[tokio::test]
+async fn a_configuration_file_is_refused_by_commands_that_read_none() {
+    let place = Place::new().await;
+    for command in ["schema", "demo", "line-stand-in"] {
+        let mut process = Process::start(&place, &[command, "--config", "mine.yml"], &[]);
+        assert!(!process.ended().await.success(), "{}", process.output());
+        let sentence = "this command reads no configuration";
+        assert!(process.output().contains(sentence), "{}", process.output());
+    }
+}
