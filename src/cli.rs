@@ -93,7 +93,13 @@ enum PgSource {
 
 /// Runs the program.
 pub async fn run(cli: Cli) -> Result<()> {
-    match cli.command.unwrap_or(Command::Configured(Configured::Serve)) {
+    let command = cli.command.unwrap_or(Command::Configured(Configured::Serve));
+    let reads_it = matches!(command, Command::Configured(_));
+    anyhow::ensure!(
+        cli.config.is_none() || reads_it,
+        "--config is of no use here: this command reads no configuration; leave it out"
+    );
+    match command {
         Command::Configured(command) => {
             configured(command, Config::from_process(cli.config.as_deref())?).await?;
         }

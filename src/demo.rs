@@ -8,11 +8,13 @@
 mod backend;
 mod rules;
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use secrecy::ExposeSecret;
+use uuid::Uuid;
 
 use crate::app::{App, CreateApplication, CreateMachineUser, CreateProject, CreateTrigger};
 use crate::config::Config;
@@ -25,16 +27,27 @@ use crate::line::stand_in::StandIn;
 use crate::serve::{self, Server};
 use crate::{cli, telemetry};
 
-/// What the demo sets, unless the environment says otherwise.
-const SETTINGS: [(&str, &str); 4] = [
-    ("PFY_CALLBACKS_ALLOWED_NETWORKS", "127.0.0.0/8"),
-    ("PFY_LOG_LEVEL", "warn"),
+/// What the environment may say of the demo, and what holds where it says nothing: where it listens
+/// and what it logs. Whatever else is set there is for a real server.
+const TAKEN: [(&str, &str); 4] = [
+    ("PFY_HTTP_ADDR", "127.0.0.1:8080"),
     ("PFY_CRON_METRICS_PORT", "0"),
-    ("PFY_SHUTDOWN_GRACE", "3s"),
+    ("PFY_LOG_LEVEL", "warn"),
+    ("PFY_LOG_FORMAT", "text"),
 ];
 
-/// A folder that is gone when the demo is.
+/// A folder that is gone when the demo is, and that nobody else can look into.
 struct Folder(PathBuf);
+
+impl Folder {
+    /// A new one: one that is there, whoever made it, is an error.
+    fn new() -> std::io::Result<Self> {
+        let name = format!("trigger-manager-demo-{}", Uuid::new_v4().simple());
+        let path = std::env::temp_dir().join(name);
+        std::fs::DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Self(path))
+    }
+}
 
 impl Drop for Folder {
     fn drop(&mut self) {
@@ -45,17 +58,14 @@ impl Drop for Folder {
 /// Runs until Ctrl-C.
 pub async fn run() -> Result<()> {
     let ended = cli::ended()?;
-    let folder = std::env::temp_dir().join(format!("trigger-manager-demo-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).context("can't make a temporary folder")?;
-    let folder = Folder(folder);
+    let folder = Folder::new().context("can't make a temporary folder")?;
     let platform = StandIn::start([rules::ACCESS_TOKEN]).await?;
     let config = config(&folder, &platform)?;
     telemetry::init(&config.log)?;
     let app = serve::open(config).await?;
     let first = app.bootstrap().await?;
     let administrator = first.administrator.context("the demo's database is not new")?;
-    let token =
-        first.token.or_else(|| app.config.auth.bootstrap_token.clone()).context("no token")?;
+    let token = first.token.context("no token")?;
     let User { id, email, administrator, .. } = administrator;
     let caller =
         Caller { actor: Actor::User { id, email, administrator, ends: None }, request_id: None };
@@ -95,8 +105,8 @@ pub async fn run() -> Result<()> {
     Ok(())
 }
 
-/// The demo's own database, key and mode, whatever the environment says of those: it must not
-/// write into a real one.
+/// The demo's own settings, whatever a real server is told by the environment: it must not write
+/// into a real database, nor take events out of one.
 fn config(folder: &Folder, platform: &StandIn) -> Result<Config> {
     let database = format!("sqlite://{}?mode=rwc", folder.0.join("demo.db").display());
     let own = [
@@ -104,10 +114,10 @@ fn config(folder: &Folder, platform: &StandIn) -> Result<Config> {
         ("PFY_SECRET_KEY", ""),
         ("PFY_RUN_MODE", "both"),
         ("PFY_LINE_API_BASE", platform.base_url()),
+        ("PFY_CALLBACKS_ALLOWED_NETWORKS", "127.0.0.0/8"),
+        ("PFY_SHUTDOWN_GRACE", "3s"),
     ];
-    let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
-    let (defaults, own) = (SETTINGS.map(owned).into(), own.map(owned).into());
-    Ok(Config::from_process_between(defaults, own)?)
+    Ok(Config::from_process_but_for(&TAKEN, &own)?)
 }
 
 /// Makes the sample project, as the administrator would.

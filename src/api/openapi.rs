@@ -45,7 +45,8 @@ const DESCRIPTION: &str = "What backends and other services ask of the Trigger M
     rules of a LINE OA, and queue resumes of workflows.\n\n\
     Names in answers are camelCase. In requests snake_case is read too. A field that is not known \
     is refused with 422, with the names of those that are; of events, fields that are not known are \
-    passed over, and their payload keeps all that it brings. Times are RFC 3339 in UTC. Every error is a problem document \
+    passed over, and their payload keeps all that it brings. A parameter of the query that is not known \
+    is refused likewise. Times are RFC 3339 in UTC. Every error is a problem document \
     (RFC 9457) with a stable `code`: 400 means that the request can't be read, 422 that a value \
     does not fit. A body has at most 64 KiB where nothing else is said.";
 

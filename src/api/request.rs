@@ -102,6 +102,8 @@ struct Asked {
     id: Option<RequestId>,
     route: Option<MatchedPath>,
     path: String,
+    /// Whether it may be repeated without a look at what came of it.
+    safe: bool,
 }
 
 impl Asked {
@@ -110,15 +112,19 @@ impl Asked {
             id: request.extensions().get().cloned(),
             route: request.extensions().get().cloned(),
             path: request.uri().path().to_owned(),
+            safe: request.method().is_safe(),
         }
     }
 
-    /// Its client may be as slow as the server: nothing to wake somebody for.
+    /// Its client may be as slow as the server: nothing to wake somebody for. Who may have changed
+    /// something is not told when to repeat it: clients do so by themselves.
     fn took_too_long(&self) -> Response {
         let (request_id, route) = (self.id(), self.route());
         tracing::warn!(request_id, route, "a request took too long and was given up");
         let mut response = self.write(StatusCode::SERVICE_UNAVAILABLE, TOO_LONG, &Error::Busy);
-        response.headers_mut().insert(RETRY_AFTER, BUSY_SECONDS.into());
+        if self.safe {
+            response.headers_mut().insert(RETRY_AFTER, BUSY_SECONDS.into());
+        }
         response
     }
 
@@ -135,7 +141,7 @@ impl Asked {
         if !matches!(self.route(), Some("/graphql" | "/query")) {
             return problem(status, detail, &self.path, members);
         }
-        if let Some(seconds) = error.retry_after_seconds() {
+        if let Some(seconds) = error.retry_after_seconds().filter(|_| self.safe) {
             members["retryAfterSeconds"] = seconds.into();
         }
         let body = json!({ "errors": [{ "message": detail, "extensions": members }] });
@@ -173,4 +179,25 @@ fn problem(status: StatusCode, detail: &str, path: &str, mut body: Value) -> Res
     body["instance"] = path.into();
     let kind = [(CONTENT_TYPE, "application/problem+json")];
     (status, kind, body.to_string()).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::{Body, to_bytes};
+    use axum::http::Method;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn only_who_changed_nothing_is_told_when_to_repeat_what_took_too_long() {
+        for (method, told) in [(Method::GET, true), (Method::POST, false), (Method::DELETE, false)]
+        {
+            let mut request = Request::new(Body::empty());
+            *request.method_mut() = method.clone();
+            let response = Asked::of(&request).took_too_long();
+            assert_eq!(response.headers().contains_key(RETRY_AFTER), told, "{method}");
+            let body = to_bytes(response.into_body(), 4096).await.unwrap();
+            assert!(String::from_utf8_lossy(&body).contains("look before you repeat it"));
+        }
+    }
 }

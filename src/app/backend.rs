@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use self::secrets::GivenSecrets;
 use super::App;
+use super::change::note_cancelled;
 use crate::domain::access::{Actor, Role};
 use crate::domain::application::{Application, Backend};
 use crate::domain::audit::{Caller, Change};
@@ -98,6 +99,7 @@ impl App {
     /// and counts as failed in its occurrences. Allowed to the application's machine users and
     /// to maintainers.
     pub async fn delete_backend(&self, caller: &Caller, id: BackendId) -> Result<Backend> {
+        const REASON: &str = "backend_deleted";
         let now = self.now();
         let tx = self.store.begin().await?;
         let scope = caller.actor.scope();
@@ -106,12 +108,14 @@ impl App {
         self.may_keep_backends(&*tx, &caller.actor, &application).await?;
         // Work before the backend, as whoever finishes it; and once more, for what a pass that
         // read of the backend has queued meanwhile.
-        delivery::cancel_of_backend(&*tx, id, "backend_deleted", now).await?;
+        let mut cancelled = delivery::cancel_of_backend(&*tx, id, REASON, now).await?;
         let before = application::backend_held(&tx, scope, id).await?;
         application::delete_backend(&*tx, id).await?;
-        delivery::cancel_of_backend(&*tx, id, "backend_deleted", now).await?;
+        cancelled += delivery::cancel_of_backend(&*tx, id, REASON, now).await?;
         let before_json = self.backend_json(&before, now)?;
-        let change = backend_change("backend.delete", &application, id, (Some(before_json), None));
+        let states = (Some(before_json), None);
+        let mut change = backend_change("backend.delete", &application, id, states);
+        note_cancelled(&mut change.before, "cancelledActions", cancelled);
         tx.commit(caller, now, &[change]).await?;
         Ok(before)
     }

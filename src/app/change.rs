@@ -1,6 +1,7 @@
 //! Audit rows from things as they were and as they are.
 
 use serde::Serialize;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::domain::audit::Change;
@@ -25,4 +26,11 @@ pub(super) fn change<T: Serialize>(
         before: json(before)?,
         after: json(after)?,
     })
+}
+
+/// Adds to a state of a change how much open work was cancelled with it.
+pub(super) fn note_cancelled(state: &mut Option<Value>, what: &str, count: impl Serialize) {
+    if let Some(state) = state {
+        state[what] = json!(count);
+    }
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 
 pub use self::check::{EventWords, NewEvent};
 pub(super) use self::check::{
-    Sender, event as checked_event, event_type, instant, payload as checked_payload,
+    Sender, event as checked_event, event_type, instant, payload as checked_payload, within_range,
 };
 use super::App;
 use crate::domain::access::{Actor, Role};

@@ -11,7 +11,7 @@ use crate::domain::audit::Caller;
 use crate::domain::id::{ApplicationId, BackendId};
 use crate::domain::input;
 use crate::error::{Error, Result};
-use crate::store::{application, delivery};
+use crate::store::{Tx, application, delivery};
 
 /// Whose heartbeat it is: of one backend, by id or by name; with neither, of all that the
 /// calling machine user registered.
@@ -38,8 +38,9 @@ impl App {
     pub async fn heartbeat(&self, caller: &Caller, of: HeartbeatOf) -> Result<Vec<Backend>> {
         let now = self.now();
         let tx = self.store.begin().await?;
-        let (application, mut backends) = self.meant(&*tx, &caller.actor, of).await?;
+        let (application, found) = self.meant(&*tx, &caller.actor, of).await?;
         self.may_keep_backends(&*tx, &caller.actor, &application).await?;
+        let mut backends = held(&tx, found).await?;
         let there: Vec<_> =
             backends.iter().filter(|b| b.deactivated_at.is_none()).map(|b| b.id).collect();
         if there.is_empty() {
@@ -115,6 +116,18 @@ impl App {
     pub fn is_backend_active(&self, backend: &Backend, now: DateTime<Utc>) -> bool {
         backend.is_active(now, self.heartbeat_timeout())
     }
+}
+
+/// The backends that were found, held and as they are now: one may have been deactivated, deleted or
+/// heard from since.
+async fn held(tx: &Tx, found: Vec<Backend>) -> Result<Vec<Backend>> {
+    let ids: Vec<_> = found.iter().map(|backend| backend.id).collect();
+    let mut held = application::hold_backends(tx, &ids).await?;
+    if held.is_empty() {
+        return Err(Error::NotFound { what: BackendId::WHAT });
+    }
+    held.sort_by_key(|backend| ids.iter().position(|id| *id == backend.id));
+    Ok(held)
 }
 
 fn deactivated(backends: &[Backend]) -> Error {

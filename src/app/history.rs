@@ -31,7 +31,8 @@ pub struct ExecutorStatus {
     pub executors: Vec<(ExecutorInstance, bool)>,
     /// How many triggers are enabled, in all projects.
     pub active_triggers: i64,
-    /// How many deliveries wait, by application, of those that the caller may see.
+    /// How much work for backends is pending, due or not, by application, of the applications that the
+    /// caller may see: deliveries of triggers, and calls of rules and workflows.
     pub waiting: Vec<(ApplicationId, i64)>,
     /// The earliest time at which something is due.
     pub next_due_at: Option<DateTime<Utc>>,

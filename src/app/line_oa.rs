@@ -7,7 +7,7 @@ use secrecy::SecretString;
 use serde_json::json;
 
 use super::App;
-use super::change::change;
+use super::change::{change, note_cancelled};
 use crate::domain::access::{Actor, Role, Scope};
 use crate::domain::audit::{Caller, Change};
 use crate::domain::id::{LineOaId, ProjectId};
@@ -155,8 +155,8 @@ impl App {
         let mut deleted = line_change("line_oa.delete", &before, Some(&before), None)?;
         if let Some(before) = &mut deleted.before {
             before["contents"] = json!(contents);
-            before["cancelledActions"] = json!(cancelled);
         }
+        note_cancelled(&mut deleted.before, "cancelledActions", cancelled);
         tx.commit(caller, now, &[deleted]).await?;
         Ok(before)
     }

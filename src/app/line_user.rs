@@ -1,5 +1,7 @@
 //! The users that LINE OAs know. Maintainers and owners write; machine users see none.
 
+use std::collections::HashSet;
+
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -40,15 +42,16 @@ impl App {
         let user = user_id("userId", user)?;
         let (known, before) = line::held(&tx, (line_oa_id, &user), now).await?;
         let (attributes, changes) = merge("attributes", &before.attributes, attributes)?;
-        let mut after = before.clone();
+        let (mut after, mut events, mut stored) = (before.clone(), Vec::new(), HashSet::new());
         if !changes.is_empty() {
             after = LineUser { attributes, updated_at: now, ..after };
             line::set_attributes(&*tx, &after, now).await?;
-            let events: Vec<_> = changes.iter().map(|change| told(&after, change, now)).collect();
-            event::insert(&*tx, &events).await?;
+            events = changes.iter().map(|change| told(&after, change, now)).collect();
+            stored = event::insert(&*tx, &events).await?;
         }
         let set = set_change(known.then_some(&before), &after, changes.len())?;
         tx.commit(caller, now, &[set]).await?;
+        self.count_received(&events, &stored, 0);
         self.wake.hint();
         Ok(after)
     }

@@ -9,7 +9,7 @@
 //! them it has told. A row that commits later than that many after it is not told; the log itself
 //! always has it. This is a tail, not a queue: who is slow misses something, and nobody waits.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -176,8 +176,9 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// What was recorded since the last call, waiting for something to be. Never empty. None when
-    /// the process ends. What a slow caller missed is left out. May be dropped at any time.
+    /// What was recorded since the last call, waiting for something to be. Never empty. None once the
+    /// tail is gone, which it is not while the application lives: who watches is stopped otherwise. What
+    /// a slow caller missed is left out. May be dropped at any time.
     pub async fn next(&mut self) -> Option<Vec<Entry>> {
         loop {
             match self.receiver.recv().await {
@@ -219,7 +220,8 @@ impl App {
     ) -> Result<Vec<Occurrence>> {
         let ids = distinct(entries.iter().filter_map(|entry| entry.occurrence_id));
         let mut rows = trigger::occurrences_by_ids(self.store.read(), scope, &ids).await?;
-        rows.sort_by_key(|row| ids.iter().position(|id| *id == row.id));
+        let places = places(&ids);
+        rows.sort_by_key(|row| places.get(&row.id));
         Ok(rows)
     }
 
@@ -234,7 +236,8 @@ impl App {
             return Ok(Vec::new());
         }
         let mut rows = delivery::by_ids(self.store.read(), scope, &ids).await?;
-        rows.sort_by_key(|row| ids.iter().position(|id| *id == row.id));
+        let places = places(&ids);
+        rows.sort_by_key(|row| places.get(&row.id));
         Ok(rows)
     }
 
@@ -250,6 +253,11 @@ impl App {
 fn distinct<T: Copy + Eq + std::hash::Hash>(all: impl Iterator<Item = T>) -> Vec<T> {
     let mut seen = HashSet::new();
     all.filter(|one| seen.insert(*one)).collect()
+}
+
+/// Where each stands in the list.
+fn places<T: Copy + Eq + std::hash::Hash>(all: &[T]) -> HashMap<T, usize> {
+    all.iter().enumerate().map(|(place, one)| (*one, place)).collect()
 }
 
 #[cfg(test)]

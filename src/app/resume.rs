@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::App;
 use super::event::{checked_payload, instant};
-use super::scheduled_action::CANCELLED;
+use super::scheduled_action::{CANCELLED, taken_back};
 use crate::actions::ResumeWorkflow;
 use crate::domain::access::{Actor, Scope};
 use crate::domain::application::Application;
@@ -85,8 +85,7 @@ impl App {
             asks_for_the_same(&first, &action)?;
             return Ok((first, false));
         }
-        let states = (None, Some(shown(&action)));
-        let created = change("scheduled_action.create", &application, action.id, states);
+        let created = created(&application, &action);
         tx.commit(caller, now, &[created]).await?;
         self.wake.hint();
         Ok((action, true))
@@ -134,11 +133,7 @@ impl App {
             taken_back_before(&tx, &after).await?;
             return Ok((after, 0));
         }
-        let states = (Some(shown(&before)), Some(shown(&after)));
-        let mut taken = change("scheduled_action.cancel", &application, id, states);
-        if let Some(after) = &mut taken.after {
-            after["cancelledActions"] = json!(cancelled);
-        }
+        let taken = taken_back(application.project_id, (&before, &after), cancelled);
         tx.commit(caller, now, &[taken]).await?;
         let outcome = ActionStatus::Cancelled.as_str();
         self.metrics.actions_ended(&after.action_type, outcome, cancelled.into());
@@ -287,19 +282,14 @@ fn shown(action: &ScheduledAction) -> Value {
     })
 }
 
-fn change(
-    action: &'static str,
-    application: &Application,
-    id: ScheduledActionId,
-    (before, after): (Option<Value>, Option<Value>),
-) -> Change {
+fn created(application: &Application, action: &ScheduledAction) -> Change {
     Change {
-        action,
+        action: "scheduled_action.create",
         entity_type: "scheduled_action",
-        entity_id: id.0,
+        entity_id: action.id.0,
         project_id: Some(application.project_id),
         application_id: Some(application.id),
-        before,
-        after,
+        before: None,
+        after: Some(shown(action)),
     }
 }

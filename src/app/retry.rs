@@ -62,7 +62,7 @@ impl App {
     /// out. May be repeated until there are no more.
     ///
     /// # Errors
-    /// `NOT_FOUND`; `FORBIDDEN`; `INVALID` on `status` for another state, and on `limit` unless it
+    /// `NOT_FOUND`; `FORBIDDEN`; `INVALID` on `statuses` for another state, and on `limit` unless it
     /// is from 1 to [`RETRY_MAX`].
     pub async fn retry_deliveries(
         &self,
@@ -112,9 +112,9 @@ fn checked(wanted: &Retryable, limit: Option<i32>) -> Result<u32> {
     let ended =
         |status: &ActionStatus| matches!(status, ActionStatus::Failed | ActionStatus::Cancelled);
     if !wanted.statuses.iter().all(ended) {
-        let reason = "status must hold nothing but FAILED and CANCELLED: only what ended without \
+        let reason = "statuses must hold nothing but FAILED and CANCELLED: only what ended without \
                       success can be retried";
-        return Err(Error::invalid("status", reason));
+        return Err(Error::invalid("statuses", reason));
     }
     let limit = limit.map_or(Some(RETRY_MAX), |limit| u32::try_from(limit).ok());
     limit

@@ -10,10 +10,10 @@ mod dry_run;
 mod tested;
 
 use chrono::{DateTime, Utc};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::App;
-use super::change::change;
+use super::change::{change, note_cancelled};
 use crate::domain::access::{Actor, Role, Scope};
 use crate::domain::audit::{Caller, Change};
 use crate::domain::cron::Zone;
@@ -157,8 +157,8 @@ impl App {
         self.keep_window(&before, &mut after, now);
         rule::update(&*tx, &after).await?;
         let mut updated = rule_change("trigger_rule.update", &after, Some(&before), Some(&after))?;
-        if let Some(after) = updated.after.as_mut().filter(|_| disable) {
-            after["cancelledActions"] = json!(cancelled);
+        if disable {
+            note_cancelled(&mut updated.after, "cancelledActions", cancelled);
         }
         tx.commit(caller, now, &[updated]).await?;
         self.wake.hint();
@@ -192,9 +192,7 @@ impl App {
         };
         rule::update(&*tx, &gone).await?;
         let mut deleted = rule_change("trigger_rule.delete", &before, Some(&before), None)?;
-        if let Some(before) = &mut deleted.before {
-            before["cancelledActions"] = json!(cancelled);
-        }
+        note_cancelled(&mut deleted.before, "cancelledActions", cancelled);
         tx.commit(caller, now, &[deleted]).await?;
         self.wake.hint();
         Ok(gone)

@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use serde_json::json;
 
 use super::App;
+use super::change::note_cancelled;
 use super::retry::gone;
 use crate::actions::{Action, SendMessage};
 use crate::domain::access::{Actor, Role, Scope};
@@ -88,7 +89,7 @@ impl App {
             return Err(Error::conflict("id", reason));
         }
         let after = scheduled_action::find(&*tx, Scope::Everything, id).await?;
-        let change = action_change("scheduled_action.cancel", project, (&before, &after));
+        let change = taken_back(project, (&before, &after), cancelled);
         tx.commit(caller, now, &[change]).await?;
         let outcome = ActionStatus::Cancelled.as_str();
         self.metrics.actions_ended(&after.action_type, outcome, cancelled.into());
@@ -196,6 +197,18 @@ async fn hold_what_it_needs(tx: &Tx, action: &ScheduledAction) -> Result<()> {
     Ok(())
 }
 
+/// The row of work that was taken back, whoever asked for it and by which way. It counts copies too:
+/// the work itself may have ended before them.
+pub(super) fn taken_back(
+    project: ProjectId,
+    states: (&ScheduledAction, &ScheduledAction),
+    cancelled: u32,
+) -> Change {
+    let mut change = action_change("scheduled_action.cancel", project, states);
+    note_cancelled(&mut change.after, "cancelledActions", cancelled);
+    change
+}
+
 fn action_change(
     action: &'static str,
     project: ProjectId,
@@ -218,6 +231,7 @@ fn summary(action: &ScheduledAction) -> serde_json::Value {
         "actionType": action.action_type,
         "triggerRuleId": action.cause.trigger_rule_id,
         "workflowId": action.cause.workflow_id,
+        "nodePath": action.cause.workflow_node_path,
         "lineOaId": action.concern.line_oa_id,
         "userId": action.concern.user_id,
         "applicationId": action.concern.application_id,

@@ -103,7 +103,7 @@ impl App {
     ) -> Result<PersonalAccessToken> {
         let user_id = require_user(&caller.actor)?;
         let tx = self.store.begin().await?;
-        let before = people::token(&*tx, user_id, id).await?;
+        let before = people::token_held(&tx, user_id, id).await?;
         people::delete_token(&*tx, id).await?;
         let deleted = change("personal_access_token.delete", (NOUN, id), Some(&before), None)?;
         tx.commit(caller, self.now(), &[deleted]).await?;

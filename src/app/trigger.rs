@@ -5,6 +5,7 @@ use sea_orm::ConnectionTrait;
 use serde_json::json;
 
 use super::App;
+use super::change::note_cancelled;
 use crate::domain::access::Scope;
 use crate::domain::application::Application;
 use crate::domain::audit::{Caller, Change};
@@ -139,10 +140,11 @@ impl App {
             self.start_window(&mut after, window::begin_anew(before.evaluated_at, now))?;
         }
         trigger::update(&*tx, &after).await?;
+        let mut change = change("trigger.update", &application, id, Some(&before), Some(&after))?;
         if disable {
-            delivery::cancel_of_trigger(&*tx, id, "trigger_disabled", now).await?;
+            let cancelled = delivery::cancel_of_trigger(&*tx, id, "trigger_disabled", now).await?;
+            note_cancelled(&mut change.after, "cancelledOccurrences", cancelled);
         }
-        let change = change("trigger.update", &application, id, Some(&before), Some(&after))?;
         tx.commit(caller, now, &[change]).await?;
         self.wake.hint();
         Ok(after)
@@ -156,9 +158,10 @@ impl App {
         let before = trigger::find_held(&tx, caller.actor.scope(), id, Hold::Delete).await?;
         let application =
             self.writable_application(&*tx, &caller.actor, before.application_id).await?;
-        delivery::cancel_of_trigger(&*tx, id, "trigger_deleted", now).await?;
+        let cancelled = delivery::cancel_of_trigger(&*tx, id, "trigger_deleted", now).await?;
         trigger::delete(&*tx, id).await?;
-        let change = change("trigger.delete", &application, id, Some(&before), None)?;
+        let mut change = change("trigger.delete", &application, id, Some(&before), None)?;
+        note_cancelled(&mut change.before, "cancelledOccurrences", cancelled);
         tx.commit(caller, now, &[change]).await?;
         Ok(before)
     }

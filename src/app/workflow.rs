@@ -1,9 +1,8 @@
 //! Workflows of applications. Maintainers and owners write.
 
-use serde_json::json;
-
 use super::App;
 use super::application::change_in;
+use super::change::note_cancelled;
 use crate::domain::access::{Actor, Scope};
 use crate::domain::application::Application;
 use crate::domain::audit::Caller;
@@ -108,9 +107,7 @@ impl App {
         let entity = ("workflow", id.0);
         let both = (Some(&before), None);
         let mut deleted = change_in(&application, "workflow.delete", entity, both)?;
-        if let Some(before) = &mut deleted.before {
-            before["cancelledActions"] = json!(cancelled);
-        }
+        note_cancelled(&mut deleted.before, "cancelledActions", cancelled);
         tx.commit(caller, now, &[deleted]).await?;
         Ok(before)
     }

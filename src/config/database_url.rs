@@ -42,7 +42,8 @@ impl DatabaseUrl {
             return Err(format!("is incomplete or is no URL; {right}"));
         }
         let query = text.split_once('?').map_or("", |(_, query)| query);
-        let refused = [("mode", "memory"), ("mode", "ro"), ("immutable", "1")];
+        let refused =
+            [("mode", "memory"), ("mode", "ro"), ("immutable", "1"), ("immutable", "true")];
         let mut given = form_urlencoded::parse(query.as_bytes());
         if engine == Engine::Sqlite
             && (decode_percent(rest).contains(":memory:")

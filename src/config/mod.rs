@@ -24,6 +24,7 @@ mod tests;
 mod values;
 
 use std::{
+    collections::BTreeMap,
     ffi::OsString,
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -161,30 +162,28 @@ impl Config {
     /// `PFY_CONFIG` names, else `config.yml` or `config.yaml` in the working directory if there is one.
     ///
     /// # Errors
-    /// As [`Config::load`]; also a `PFY_` variable that is not UTF-8.
+    /// As [`Config::load`]; also a `PFY_` variable that is not UTF-8, and both of these files in the
+    /// working directory while none is named.
     pub fn from_process(file: Option<&Path>) -> Result<Self, ConfigError> {
-        let mut variables = Vec::new();
-        for (name, value) in std::env::vars_os() {
-            if let Some(variable) = own_variable(name, value)? {
-                variables.push(variable);
-            }
-        }
-        let file = choose_file(file, &variables, Path::new(FILE_IN_WORKING_DIRECTORY));
+        let variables = own_variables()?;
+        let file = choose_file(file, &variables, Path::new(FILE_IN_WORKING_DIRECTORY))?;
         Self::load(file.as_deref(), variables.into_iter())
     }
 
-    /// [`Config::from_process`] without a file, where `defaults` stand for the variables that are
-    /// not set, and `own` for those of the same name that are.
+    /// The settings `own` and, of this process's environment, the variables that `taken` names, each
+    /// with what stands for it where it is not set. No file and no other variable is looked at.
     ///
     /// # Errors
     /// As [`Config::from_process`].
-    pub fn from_process_between(
-        defaults: Vec<(String, String)>,
-        own: Vec<(String, String)>,
+    pub fn from_process_but_for(
+        taken: &[(&str, &str)],
+        own: &[(&str, &str)],
     ) -> Result<Self, ConfigError> {
-        let mut variables = std::collections::BTreeMap::from_iter(defaults);
-        variables.extend(own_variables()?);
-        variables.extend(own);
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let mut variables: BTreeMap<_, _> = taken.iter().map(owned).collect();
+        let is_taken = |name: &str| taken.iter().any(|(one, _)| *one == name);
+        variables.extend(own_variables()?.into_iter().filter(|(name, _)| is_taken(name)));
+        variables.extend(own.iter().map(owned));
         Self::load(None, variables.into_iter())
     }
 
@@ -253,17 +252,33 @@ impl Config {
     }
 }
 
-/// The argument, else what `PFY_CONFIG` names, else the usual file if there is one.
+/// The argument, else what `PFY_CONFIG` names, else the usual file if there is one, in one of its two
+/// spellings: which of two is meant nobody knows.
 fn choose_file(
     argument: Option<&Path>,
     variables: &[(String, String)],
     usual: &Path,
-) -> Option<PathBuf> {
+) -> Result<Option<PathBuf>, ConfigError> {
     let named = variables.iter().find(|(name, path)| name == "PFY_CONFIG" && !path.is_empty());
     let named = named.map(|(_, path)| Path::new(path));
-    let spelt = [usual.to_path_buf(), usual.with_extension("yaml")];
-    let usual = || spelt.into_iter().find(|path| path.exists());
-    argument.or(named).map(Path::to_path_buf).or_else(usual)
+    if let Some(path) = argument.or(named) {
+        return Ok(Some(path.to_path_buf()));
+    }
+    let other = usual.with_extension("yaml");
+    match (usual.exists(), other.exists()) {
+        (true, true) => {
+            let origin = Origin::File(usual.display().to_string());
+            let reason = format!(
+                "is there beside {}, and only one of them is read; remove one, or name one with \
+                 --config or PFY_CONFIG",
+                other.display()
+            );
+            Err(ConfigError::one(usual.display().to_string(), &origin, reason))
+        }
+        (true, false) => Ok(Some(usual.to_path_buf())),
+        (false, true) => Ok(Some(other)),
+        (false, false) => Ok(None),
+    }
 }
 
 /// The variables that are ours.

@@ -285,6 +285,18 @@ pub async fn token(
     row.map(Into::into).ok_or(Error::NotFound { what: PersonalAccessTokenId::WHAT })
 }
 
+/// A user's own token, held to be deleted: of two that delete it, one finds it.
+pub async fn token_held(
+    tx: &Tx,
+    owner: UserId,
+    id: PersonalAccessTokenId,
+) -> Result<PersonalAccessToken> {
+    let select = personal_access_token::Entity::find_by_id(id.0)
+        .filter(personal_access_token::Column::UserId.eq(owner.0));
+    let row = tx.holding(select, Hold::Delete).one(&**tx).await?;
+    row.map(Into::into).ok_or(Error::NotFound { what: PersonalAccessTokenId::WHAT })
+}
+
 /// A user's own tokens, oldest first.
 pub async fn tokens(
     db: &impl ConnectionTrait,

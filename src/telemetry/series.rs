@@ -10,6 +10,9 @@ use prometheus::{
 /// Seconds; ends at the longest `dispatch.timeout`.
 const CALL_BUCKETS: [f64; 12] =
     [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+/// Seconds; ends at a day, as long as work is tried unless configured otherwise: pauses count.
+const PROCESS_BUCKETS: [f64; 14] =
+    [0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, 1800.0, 3600.0, 21_600.0, 86_400.0];
 /// Seconds; ends where the default `cron.catch_up_window` ends.
 const LATENESS_BUCKETS: [f64; 12] =
     [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 600.0, 3600.0];
@@ -46,7 +49,7 @@ impl QueueSeries {
                 r,
                 "pfy_executor_queue_process_time_seconds",
                 "Time from the making of work for backends to its end, pauses and delays included.",
-                "app",
+                ("app", &PROCESS_BUCKETS),
             )?,
             failed: counter(
                 "pfy_executor_trigger_delivery_failed_total",
@@ -130,7 +133,7 @@ impl HttpSeries {
                 r,
                 "pfy_http_request_duration_seconds",
                 "Time from a request's head to its answer's head.",
-                "route",
+                ("route", &CALL_BUCKETS),
             )?,
         })
     }
@@ -153,8 +156,13 @@ pub(super) fn counters(
     added(r, IntCounterVec::new(Opts::new(name, help), labels)?)
 }
 
-fn histograms(r: &Registry, name: &str, help: &str, label: &str) -> Result<HistogramVec> {
-    let opts = HistogramOpts::new(name, help).buckets(CALL_BUCKETS.into());
+fn histograms(
+    r: &Registry,
+    name: &str,
+    help: &str,
+    (label, buckets): (&str, &[f64]),
+) -> Result<HistogramVec> {
+    let opts = HistogramOpts::new(name, help).buckets(buckets.into());
     added(r, HistogramVec::new(opts, &[label])?)
 }
 

@@ -166,6 +166,7 @@ fn one_attempt_counts_once_and_with_its_time() {
     assert_eq!(series("process_time_seconds_sum", ""), Some(0.3));
     assert_eq!(series("process_time_seconds_bucket", ",le=\"0.25\""), Some(0.0));
     assert_eq!(series("process_time_seconds_bucket", ",le=\"0.5\""), Some(1.0));
+    assert_eq!(series("process_time_seconds_bucket", ",le=\"86400\""), Some(1.0), "up to a day");
 }
 
 #[test]

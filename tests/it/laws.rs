@@ -1,5 +1,7 @@
 //! What the house rules say of the sources, checked against the sources.
 
+mod imports;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -96,157 +98,6 @@ fn code(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(str::trim).filter(|line| !line.starts_with("//"))
 }
 
-/// The module of a source file: its first folder below `src`, or its name.
-fn module(file: &Path) -> String {
-    let part = file.components().nth(1).unwrap().as_os_str().to_string_lossy().into_owned();
-    part.trim_end_matches(".rs").to_owned()
-}
-
-/// What a module may import of ours, and which libraries it must not know.
-struct Law {
-    module: &'static str,
-    may: &'static [&'static str],
-    not: &'static [&'static str],
-}
-
-const INSIDE: &[&str] = &["domain", "error", "clock"];
-const WEB: [&str; 3] = ["axum", "async_graphql", "reqwest"];
-
-/// Modules that stand in no law put the others together: `main`, `lib`, `cli` and their like.
-const LAWS: &[Law] = &[
-    Law { module: "domain", may: INSIDE, not: PURE },
-    Law { module: "error", may: INSIDE, not: PURE },
-    Law { module: "clock", may: INSIDE, not: PURE },
-    Law { module: "checkpoint", may: INSIDE, not: PURE },
-    Law { module: "config", may: &["domain", "error", "config"], not: PURE },
-    Law {
-        module: "secrets",
-        may: &["domain", "error", "clock", "config", "secrets"],
-        not: &["sea_orm", "axum", "async_graphql", "reqwest"],
-    },
-    Law { module: "telemetry", may: &["domain", "error", "config", "telemetry"], not: PURE },
-    Law {
-        module: "store",
-        may: &["domain", "error", "clock", "config", "checkpoint", "store"],
-        not: &WEB,
-    },
-    Law {
-        module: "egress",
-        may: &["domain", "error", "config", "checkpoint", "egress"],
-        not: &["sea_orm", "axum", "async_graphql"],
-    },
-    Law {
-        module: "line",
-        may: &["domain", "error", "config", "egress", "secrets", "line"],
-        not: &["sea_orm", "axum", "async_graphql", "reqwest"],
-    },
-    Law { module: "actions", may: &["domain", "error", "clock", "actions"], not: PURE },
-    Law { module: "sources", may: &["domain", "error", "clock", "sources"], not: PURE },
-    Law {
-        module: "rules",
-        may: &["domain", "error", "clock", "actions", "sources", "rules"],
-        not: PURE,
-    },
-    Law {
-        module: "pg_source",
-        may: &["domain", "error", "clock", "config", "telemetry", "pg_source"],
-        not: &WEB,
-    },
-    Law {
-        module: "app",
-        may: &[
-            "domain",
-            "error",
-            "clock",
-            "config",
-            "secrets",
-            "telemetry",
-            "store",
-            "egress",
-            "line",
-            "actions",
-            "sources",
-            "rules",
-            "app",
-        ],
-        not: &WEB,
-    },
-    Law {
-        module: "executor",
-        may: &[
-            "domain",
-            "error",
-            "clock",
-            "config",
-            "secrets",
-            "telemetry",
-            "store",
-            "egress",
-            "line",
-            "actions",
-            "sources",
-            "rules",
-            "app",
-            "executor",
-        ],
-        not: &["sea_orm", "axum", "async_graphql", "reqwest"],
-    },
-    Law {
-        module: "api",
-        may: &["domain", "error", "clock", "config", "secrets", "telemetry", "app", "api"],
-        not: &["sea_orm", "reqwest"],
-    },
-];
-
-const PURE: &[&str] = &["sea_orm", "axum", "async_graphql", "reqwest", "tokio"];
-
-/// What stands against the laws and may, each with its reason.
-const EXCEPTIONS: &[(&str, &str, &str)] = &[
-    ("src/app", "sea_orm", "use cases pass transactions and pools on as `impl ConnectionTrait`"),
-    ("src/line/stand_in", "axum", "it is a server, for tests and the demo"),
-];
-
-/// The modules of ours that a line names, `crate::store::trigger` as `store`.
-fn named(line: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    for (at, _) in line.match_indices("crate::") {
-        let rest = &line[at + "crate::".len()..];
-        let names = match rest.strip_prefix('{') {
-            Some(group) => group.split('}').next().unwrap_or_default().split(',').collect(),
-            None => vec![rest],
-        };
-        for name in names {
-            let name = name.trim();
-            let end = name.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(name.len());
-            found.insert(name[..end].to_owned());
-        }
-    }
-    found
-}
-
-#[test]
-fn modules_import_only_what_lies_below_them() {
-    let mut broken = Vec::new();
-    for (file, text) in sources() {
-        let module = module(&file);
-        let Some(law) = LAWS.iter().find(|law| law.module == module) else { continue };
-        for line in code(&text) {
-            for other in named(line) {
-                let known = LAWS.iter().any(|law| law.module == other);
-                if known && !law.may.contains(&other.as_str()) {
-                    broken.push(format!("{} imports {other}: {line}", file.display()));
-                }
-            }
-            for library in law.not {
-                if line.contains(&format!("{library}::")) && !excepted(&file, library) {
-                    broken.push(format!("{} knows {library}: {line}", file.display()));
-                }
-            }
-        }
-    }
-    assert!(broken.is_empty(), "{}", broken.join("\n"));
-}
-
 /// Where SQL is written, each with its reason.
 const SQL: &[(&str, &str)] = &[
     ("src/store", "our own database"),
@@ -266,23 +117,6 @@ fn sql_is_written_in_its_places_alone() {
         }
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
-}
-
-fn excepted(file: &Path, what: &str) -> bool {
-    EXCEPTIONS.iter().any(|(under, library, _)| file.starts_with(under) && *library == what)
-}
-
-#[test]
-fn a_broken_import_would_be_seen() {
-    let group = named("use crate::{store::Store, app::App};");
-    assert_eq!(group.into_iter().collect::<Vec<_>>(), ["app", "store"]);
-    assert!(named("let x = crate::store::trigger::find(db)").contains("store"));
-    assert!(named("pub(crate) fn f()").is_empty());
-    let tests =
-        test_modules(Path::new("src/a/b.rs"), "#[cfg(test)]\nmod c;\n#[cfg(test)]\nmod d {");
-    assert_eq!(tests, [Path::new("src/a/b/c"), Path::new("src/a/b/d")]);
-    assert_eq!(test_modules(Path::new("src/a/mod.rs"), "#[cfg(test)]\npub(super) mod c;").len(), 1);
-    assert_eq!(code("// use crate::store;\n//! crate::app\nx").collect::<Vec<_>>(), ["x"]);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::{DeserializeOwned, IgnoredAny};
+use url::form_urlencoded;
 
 use super::problem::{Problem, request_id};
 use crate::app::App;
@@ -21,8 +22,8 @@ use crate::error::Error;
 pub const BODY_MAX: usize = 64 * 1024;
 
 /// Whoever calls. Comes first among a handler's arguments, so that nobody unknown has a body
-/// read. Refused with 401 as [`App::authenticate`] says, and with 503 whoever would change something
-/// while the server's clock is wrong.
+/// read. Refused with 401 as [`App::authenticate`] says, with 503 whoever would change something
+/// while the server's clock is wrong, and with 422 a parameter of the query that is not known.
 pub(super) struct Authenticated(pub Caller);
 
 impl FromRequestParts<Arc<App>> for Authenticated {
@@ -37,8 +38,25 @@ impl FromRequestParts<Arc<App>> for Authenticated {
         if !parts.method.is_safe() {
             app.clock_holds()?;
         }
+        known_parameters(parts)?;
         Ok(Self(Caller { actor, request_id: request_id(&parts.extensions) }))
     }
+}
+
+/// Refuses a parameter of the query that the endpoint does not know, as bodies do with their fields;
+/// only those of events keep what their senders add.
+fn known_parameters(parts: &Parts) -> Result<(), Problem> {
+    let known = match parts.uri.path() {
+        path if path.ends_with("/events") => return Ok(()),
+        path if path.ends_with("/tenants") => "environment",
+        _ => "none",
+    };
+    let query = parts.uri.query().unwrap_or("");
+    let mut given = form_urlencoded::parse(query.as_bytes());
+    let Some((name, _)) = given.find(|(name, _)| name != known) else { return Ok(()) };
+    let name = cut(&name, 50);
+    let reason = format!("{name} is no parameter that is known; known is {known}");
+    Err(Error::invalid(name, reason).into())
 }
 
 /// A JSON object. Refused: another content type (415), more than [`BODY_MAX`] bytes (413), what

@@ -60,8 +60,8 @@ pub(super) struct ScheduledActionRequest {
     #[serde(alias = "expires_after")]
     #[schema(example = "1d")]
     expires_after: Option<String>,
-    /// Reaches the backends as it is: any JSON of at most 64 levels. The whole body
-    /// holds 64 KiB at most.
+    /// Reaches the backends as it is: any JSON of at most 64 levels, but for
+    /// null, which is `{}` as if it were left out. The whole body holds 64 KiB at most.
     #[schema(value_type = Option<Value>)]
     payload: Option<Value>,
     /// The caller's own key, unique in the application: a second request with it queues nothing and

@@ -87,7 +87,7 @@ impl App {
     /// for any credentials that do not hold,
     /// those of a disabled user included. `RATE_LIMITED` when too many different passwords were
     /// tried for a machine user within a minute. `BUSY` when the outside issuer's keys can't
-    /// be had.
+    /// be had, and when somebody would become a user while this process's clock is wrong.
     pub async fn authenticate(&self, authorization: Option<&str>) -> Result<Actor> {
         self.authenticate_from(authorization, None).await
     }
@@ -138,7 +138,9 @@ impl App {
         if token.expires_at.is_some_and(|end| now >= end) || user.disabled_at.is_some() {
             return Err(invalid());
         }
-        if token.last_used_at.is_none_or(|last| now - last >= TOUCH_EVERY) {
+        let due = token.last_used_at.is_none_or(|last| now - last >= TOUCH_EVERY);
+        // A wrong time of use would be worse than none.
+        if due && self.clock_holds().is_ok() {
             // That a token was used is not worth refusing it.
             if let Err(error) = self.touch(token.id, now).await {
                 tracing::warn!(token_id = %token.id, %error, "a token's use was not noted");

@@ -78,6 +78,20 @@ async fn a_person_whom_the_issuer_vouches_for_becomes_a_user_once() {
 }
 
 #[tokio::test]
+async fn nobody_becomes_a_user_by_a_wrong_clock() {
+    let server = issuer(0).await;
+    let uri = server.uri();
+    let app = app(&uri, "").await;
+    app.skewed.store(true, std::sync::atomic::Ordering::Relaxed);
+    let error = app.authenticate(Some(&token(&uri, json!({})))).await.unwrap_err();
+    assert_eq!(error.code(), "BUSY");
+    assert!(app.audited().await.is_empty());
+    let (user, _) = app.person("ada@example.com", true).await;
+    let known = app.authenticate(Some(&token(&uri, json!({})))).await;
+    assert_eq!(known.unwrap(), actor(&user), "who is known only reads");
+}
+
+#[tokio::test]
 async fn a_known_address_is_its_user_unless_disabled_or_not_verified() {
     let server = issuer(0).await;
     let uri = server.uri();

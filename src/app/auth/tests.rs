@@ -154,6 +154,17 @@ async fn a_token_of_any_form_that_the_operator_chose_holds() {
 }
 
 #[tokio::test]
+async fn the_use_of_a_token_is_not_noted_by_a_wrong_clock() {
+    let app = TestApp::new().await;
+    let (user, _) = app.person("ada@example.com", false).await;
+    let secret = token_of(&app, &user, None).await;
+    app.skewed.store(true, std::sync::atomic::Ordering::Relaxed);
+    app.authenticate(Some(&bearer(&secret))).await.unwrap();
+    let page = people::tokens(app.store.read(), user.id, &Default::default()).await.unwrap();
+    assert_eq!(page.rows[0].1.last_used_at, None);
+}
+
+#[tokio::test]
 async fn the_use_of_a_token_is_noted_at_most_once_a_minute() {
     let app = TestApp::new().await;
     let (user, _) = app.person("ada@example.com", false).await;

@@ -146,7 +146,15 @@ pub(in crate::app) fn event_type(field: &'static str, name: &str) -> Result<&'st
 
 /// When it happened, to the microsecond, which is what both databases keep.
 fn happened(field: &'static str, text: &str, now: DateTime<Utc>) -> Result<DateTime<Utc>> {
-    let at = instant(field, text)?;
+    within_range(field, instant(field, text)?, now)
+}
+
+/// When an event happened, if it may have been then.
+pub(in crate::app) fn within_range(
+    field: &'static str,
+    at: DateTime<Utc>,
+    now: DateTime<Utc>,
+) -> Result<DateTime<Utc>> {
     if at > now + AHEAD_MAX {
         let reason = format!("{field} must not lie more than 24 hours in the future");
         return Err(Error::invalid(field, reason));

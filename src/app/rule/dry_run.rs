@@ -4,14 +4,15 @@
 //! what rate control remembers and what waits is read beside them.
 
 use chrono::{DateTime, Utc};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::CreateTriggerRule;
 use super::tested::{DryRun, told};
 use crate::app::App;
+use crate::app::event::{checked_payload, within_range};
 use crate::domain::access::Scope;
 use crate::domain::delivery::ActionStatus;
-use crate::domain::event::{Event, EventOrigin, EventStatus, PAYLOAD_MAX};
+use crate::domain::event::{Event, EventOrigin, EventStatus};
 use crate::domain::id::{EventId, TriggerRuleId};
 use crate::domain::line::{LineUser, user_id};
 use crate::domain::page::{Direction, PageRequest};
@@ -145,15 +146,13 @@ fn happening(
         return Err(Error::invalid("event", reason));
     }
     let occurred_at = sample.occurred_at.unwrap_or(now);
-    let payload = match (sample.payload, timetable(compiled)) {
-        (Some(payload), _) => payload,
-        (None, Some(timetable)) => sources::due_payload(occurred_at, timetable.audience_id),
-        (None, None) => json!({}),
-    };
-    if payload.to_string().len() > PAYLOAD_MAX {
-        let reason = format!("event.payload must have at most {} KiB", PAYLOAD_MAX / 1024);
-        return Err(Error::invalid("event.payload", reason));
+    if source.accepts_events {
+        within_range("event.occurredAt", occurred_at, now)?;
     }
+    let payload = match (sample.payload, timetable(compiled)) {
+        (None, Some(timetable)) => sources::due_payload(occurred_at, timetable.audience_id),
+        (payload, _) => checked_payload("event.payload", payload)?,
+    };
     let parsed = source.parse_payload(&payload).map_err(|misfit| misfit.below("event"))?;
     let user_id = sample.user_id.map(|text| user_id("event.userId", &text)).transpose()?;
     let event = Event {

@@ -109,15 +109,19 @@ fn the_argument_wins_over_the_variable_and_the_variable_over_the_usual_file() {
     let usual = TestFile::new("");
     let (argument, named) = (Path::new("argument.yml"), Path::new("named.yml"));
     let variable = |path: &str| [("PFY_CONFIG".to_owned(), path.to_owned())];
-    let chosen = |argument, path| choose_file(argument, &variable(path), &usual.0);
+    let chosen = |argument, path| choose_file(argument, &variable(path), &usual.0).unwrap();
     assert_eq!(chosen(Some(argument), "named.yml").as_deref(), Some(argument));
     assert_eq!(chosen(None, "named.yml").as_deref(), Some(named));
     assert_eq!(chosen(None, "").as_deref(), Some(usual.0.as_path()));
-    assert_eq!(choose_file(None, &[], Path::new("no-such-file.yml")), None);
+    assert_eq!(choose_file(None, &[], Path::new("no-such-file.yml")), Ok(None));
     let other = usual.0.with_extension("yaml");
     std::fs::rename(&usual.0, &other).unwrap();
     assert_eq!(chosen(None, "").as_deref(), Some(other.as_path()), "the other spelling");
-    std::fs::rename(&other, &usual.0).unwrap();
+    std::fs::copy(&other, &usual.0).unwrap();
+    let (_, reason) = only_problem_of(choose_file(None, &[], &usual.0).unwrap_err());
+    assert!(reason.contains("only one of them is read"), "{reason}");
+    assert_eq!(chosen(None, "named.yml").as_deref(), Some(named), "one that is named is meant");
+    std::fs::remove_file(&other).unwrap();
 }
 
 #[cfg(unix)]

@@ -38,7 +38,10 @@ fn from_file(text: &str) -> Result<Config, ConfigError> {
 
 /// The single problem of a configuration that must not load: its key and its reason.
 fn only_problem(result: Result<Config, ConfigError>) -> (String, String) {
-    let error = result.unwrap_err();
+    only_problem_of(result.unwrap_err())
+}
+
+fn only_problem_of(error: ConfigError) -> (String, String) {
     assert_eq!(error.problems().len(), 1, "{error}");
     let Problem { key, reason, .. } = error.problems()[0].clone();
     (key, reason)

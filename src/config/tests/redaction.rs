@@ -32,6 +32,7 @@ fn without_a_secret_key_its_file_stands_next_to_the_sqlite_file() {
         "sqlite://x.db?mode=memory",
         "sqlite://x.db?mode=%6Demory",
         "sqlite://x.db?mode=ro",
+        "sqlite://x.db?immutable=true",
     ] {
         let refused = from_environment(&[("PFY_DATABASE_URL", url)]).unwrap_err();
         assert!(refused.to_string().contains("a file that can be written"), "{url}: {refused}");

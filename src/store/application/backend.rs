@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, Condition, ConnectionTrait, EntityTrait,
-    IntoActiveModel, QueryFilter,
+    IntoActiveModel, QueryFilter, QueryOrder,
 };
 
 use crate::domain::access::Scope;
@@ -116,7 +116,18 @@ pub async fn upsert_backend(
     Ok(())
 }
 
-/// Notes a heartbeat of every backend in `ids`.
+/// Those of these backends that there still are, as they are now, held until `tx` ends; in the order
+/// in which they are held, which is that of their ids: so two who hold several never wait for each
+/// other in a circle.
+pub async fn hold_backends(tx: &Tx, ids: &[BackendId]) -> Result<Vec<Backend>> {
+    use backend_registration::{Column, Entity};
+    let select =
+        Entity::find().filter(Column::Id.is_in(ids.iter().map(|id| id.0))).order_by_asc(Column::Id);
+    let rows = tx.holding(select, Hold::Change).all(&**tx).await?;
+    Ok(rows.into_iter().map(Into::into).collect())
+}
+
+/// Notes a heartbeat of every backend in `ids`, which the caller holds.
 pub async fn touch_backends(
     db: &impl ConnectionTrait,
     ids: &[BackendId],

@@ -286,6 +286,22 @@ async fn what_can_not_be_tried_is_refused_on_its_field() {
     }
 }
 
+#[tokio::test]
+async fn an_event_that_would_be_refused_when_it_came_is_refused() {
+    let served = Served::new().await;
+    let deep = (0..70).fold(json!(1), |inner, _| json!({ "a": inner }));
+    for (part, field) in [
+        (json!({ "occurredAt": "1969-12-31T23:59:59Z" }), "event.occurredAt"),
+        (json!({ "occurredAt": "2030-01-01T00:00:00Z" }), "event.occurredAt"),
+        (json!({ "payload": { "formId": "f", "answers": deep } }), "event.payload.answers.a.a.a.a"),
+    ] {
+        let event = with(form(), part);
+        let answer = ask(&served, json!({ "id": served.id("triggerRule"), "event": event })).await;
+        let expected = json!({ "code": "INVALID", "field": field });
+        assert_eq!(answer.json()["errors"][0]["extensions"], expected, "{}", answer.body);
+    }
+}
+
 async fn execute(served: &Served, sql: &str) {
     use sea_orm::ConnectionTrait;
     let tx = served.test.app.store.begin().await.unwrap();

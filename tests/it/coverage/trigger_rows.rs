@@ -60,3 +60,46 @@ async fn a_deleted_trigger_can_be_made_again_from_its_row() {
     again["createTrigger"]["id"].take();
     assert_eq!(again, made);
 }
+
+#[tokio::test]
+async fn a_row_shows_how_much_open_work_was_cancelled_with_a_trigger() {
+    let served = Served::new().await;
+    let maintainer = served.client(Role::Maintainer);
+    let id = served.id("trigger");
+    let disable = "mutation($id: ID!) { updateTrigger(id: $id, input: { enabled: false }) { id } }";
+    maintainer.data(disable, json!({ "id": id })).await;
+    let run = "mutation($id: ID!) { runTrigger(id: $id) { id } }";
+    maintainer.data(run, json!({ "id": id })).await;
+    // It was disabled before, so nothing else of it changes.
+    maintainer.data(disable, json!({ "id": id })).await;
+    let row = &rows(&served, id).await[0];
+    assert_eq!(
+        (&row["before"]["enabled"], &row["after"]["enabled"]),
+        (&json!(false), &json!(false))
+    );
+    assert_eq!(row["after"]["cancelledOccurrences"], 1, "{row}");
+    maintainer.data(run, json!({ "id": id })).await;
+    let delete = "mutation($id: ID!) { deleteTrigger(id: $id) { id } }";
+    maintainer.data(delete, json!({ "id": id })).await;
+    let row = &rows(&served, id).await[0];
+    assert_eq!(row["before"]["cancelledOccurrences"], 1, "{row}");
+}
+
+#[tokio::test]
+async fn a_row_shows_how_much_open_work_was_cancelled_with_a_backend() {
+    let served = Served::new().await;
+    let maintainer = served.client(Role::Maintainer);
+    let id = served.id("backend");
+    let backend = id.parse::<uuid::Uuid>().unwrap().into();
+    served.test.heartbeat(&[backend]).await;
+    let run = "mutation($id: ID!) { runTrigger(id: $id) { id } }";
+    maintainer.data(run, json!({ "id": served.id("trigger") })).await;
+    let open = "query($id: ID!) { deliveries(filter: { backendId: $id, statuses: [PENDING] }) {
+        totalCount } }";
+    let open = maintainer.data(open, json!({ "id": id })).await["deliveries"]["totalCount"].clone();
+    assert!(open.as_u64().unwrap() > 0, "{open}");
+    let delete = "mutation($id: ID!) { deleteBackend(id: $id) { id } }";
+    maintainer.data(delete, json!({ "id": id })).await;
+    let row = &rows(&served, id).await[0];
+    assert_eq!(row["before"]["cancelledActions"], open, "{row}");
+}

@@ -5,8 +5,11 @@ use trigger_manager::domain::application::Backend;
 use trigger_manager::domain::delivery::ActionStatus;
 use trigger_manager::domain::trigger::OccurrenceStatus;
 
+use trigger_manager::domain::access::Scope;
+use trigger_manager::domain::page::PageRequest;
+use trigger_manager::error::Result;
 use trigger_manager::executor::Executor;
-use trigger_manager::store::{Tx, application, delivery};
+use trigger_manager::store::{Tx, application, audit, delivery, people};
 
 use crate::app::TestApp;
 use crate::harness::until_another_waits_for;
@@ -148,4 +151,68 @@ async fn who_looks_for_the_backends_of_a_waiting_occurrence_sees_one_that_comes_
     assert_eq!(looking.await.unwrap().unwrap(), 1);
     t.run().await;
     assert_eq!(t.receiver.received().len(), 1);
+}
+
+#[tokio::test]
+async fn of_two_heartbeats_at_once_one_brings_the_backend_back() {
+    let t = TestApp::new().await;
+    let backend = t.register("a").await;
+    t.advance(300);
+    let tx = heartbeat(&t, &backend).await;
+    let beside = tokio::spawn(beating(&t, &backend));
+    until_another_waits_for(&tx).await;
+    tx.commit_unaudited().await.unwrap();
+    beside.await.unwrap().unwrap();
+    assert_eq!(audited(&t, "backend.activate").await, 0, "the other one did");
+}
+
+#[tokio::test]
+async fn a_heartbeat_beside_a_deactivation_is_told_of_it() {
+    let t = TestApp::new().await;
+    let backend = t.register("a").await;
+    t.advance(300);
+    let (tx, now) = (t.app.store.begin().await.unwrap(), t.app.now());
+    application::deactivate_backend(&*tx, backend.id, (now, now), "gone").await.unwrap();
+    let beside = tokio::spawn(beating(&t, &backend));
+    until_another_waits_for(&tx).await;
+    tx.commit_unaudited().await.unwrap();
+    let refused = beside.await.unwrap().unwrap_err();
+    assert_eq!(refused.code(), "CONFLICT", "{refused}");
+    assert_eq!(audited(&t, "backend.activate").await, 0);
+}
+
+/// A heartbeat that can be sent beside something else.
+fn beating(
+    t: &TestApp,
+    backend: &Backend,
+) -> impl Future<Output = Result<Vec<Backend>>> + Send + 'static {
+    let (app, caller) = (t.app.clone(), t.caller.clone());
+    let of = HeartbeatOf { backend_id: Some(backend.id), ..Default::default() };
+    async move { app.heartbeat(&caller, of).await }
+}
+
+#[tokio::test]
+async fn of_two_who_delete_a_token_one_finds_it() {
+    let t = TestApp::new().await;
+    let made = t.app.create_personal_access_token(&t.caller, "laptop", None).await;
+    let (_, token) = made.unwrap();
+    let tx = t.app.store.begin().await.unwrap();
+    people::token_held(&tx, token.user_id, token.id).await.unwrap();
+    people::delete_token(&*tx, token.id).await.unwrap();
+    let (app, caller) = (t.app.clone(), t.caller.clone());
+    let beside =
+        tokio::spawn(async move { app.delete_personal_access_token(&caller, token.id).await });
+    until_another_waits_for(&tx).await;
+    tx.commit_unaudited().await.unwrap();
+    let refused = beside.await.unwrap().unwrap_err();
+    assert_eq!(refused.code(), "NOT_FOUND", "{refused}");
+    assert_eq!(audited(&t, "personal_access_token.delete").await, 0);
+}
+
+/// How many rows of the audit log are about this action.
+async fn audited(t: &TestApp, action: &str) -> usize {
+    let filter = audit::Filter { action: Some(action.into()), ..Default::default() };
+    let request = PageRequest { limit: 10, ..Default::default() };
+    let page = audit::list(t.app.store.read(), Scope::Everything, &filter, &request).await;
+    page.unwrap().rows.len()
 }

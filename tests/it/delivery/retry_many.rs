@@ -126,7 +126,7 @@ async fn a_retry_of_what_has_not_ended_or_of_too_many_is_refused_on_its_field() 
     let most = i32::try_from(RETRY_MAX).unwrap();
     let open = Retryable { statuses: vec![Failed, Pending], ..failed(&t) };
     for (wanted, limit, field) in [
-        (open, 1, "status"),
+        (open, 1, "statuses"),
         (failed(&t), 0, "limit"),
         (failed(&t), -1, "limit"),
         (failed(&t), most + 1, "limit"),

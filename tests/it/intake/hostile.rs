@@ -11,6 +11,8 @@ const ACTIONS: &str = "/api/machine/scheduled-actions";
 const KINDS: [&str; 3] =
     ["application/json", "application/cloudevents+json", "application/cloudevents-batch+json"];
 
+/// With how each may be refused: it depends on what is expected, a list or an object, which is looked at
+/// first, and on how large a body may be.
 fn bodies() -> Vec<(Vec<u8>, &'static [u16])> {
     let text = |text: &str| text.as_bytes().to_vec();
     let deep = |open: &str, close: &str| format!("{}{}", open.repeat(20_000), close.repeat(20_000));
@@ -20,7 +22,7 @@ fn bodies() -> Vec<(Vec<u8>, &'static [u16])> {
         (text("null"), &[422]),
         (text("7"), &[422]),
         (text("\"text\""), &[422]),
-        (text("{"), &[400]),
+        (text("{"), &[400, 422]),
         (text("[1]"), &[422]),
         (text("[[\"e\", \"form_submitted\"]]"), &[422]),
         (text("{}{}"), &[400, 422]),
@@ -32,7 +34,7 @@ fn bodies() -> Vec<(Vec<u8>, &'static [u16])> {
         (b"{\"eventId\": \"\xff\xfe\"}".to_vec(), &[400, 422]),
         (b"\xef\xbb\xbf{}".to_vec(), &[400]),
         (text(&deep("[", "]")), &[400, 422]),
-        (text(&deep("{\"payload\":", "1}")), &[400, 422]),
+        (text(&deep("{\"payload\":", "1}")), &[400, 413, 422]),
         (text(&format!("[{}]", vec!["{}"; 500_000].join(","))), &[413, 422]),
     ]
 }
@@ -41,14 +43,16 @@ fn bodies() -> Vec<(Vec<u8>, &'static [u16])> {
 async fn hostile_bodies_are_refused_and_harm_nothing() {
     let served = Served::new().await;
     let client = served.client(Role::Machine);
+    let mut misfits = Vec::new();
     for (body, expected) in bodies() {
         let shown = String::from_utf8_lossy(&body[..body.len().min(60)]).into_owned();
         for kind in KINDS {
             for path in [EVENTS, ACTIONS] {
                 let body = Bytes::from(body.clone());
                 let answer = client.post_raw(path, &[("content-type", kind)], body).await;
-                let fits = expected.contains(&answer.status) || answer.status == 413;
-                assert!(fits || answer.status == 422, "{path} {kind} {shown}: {answer:?}");
+                if !expected.contains(&answer.status) {
+                    misfits.push(format!("{path} {kind} {shown}: {}", answer.status));
+                }
                 assert_eq!(answer.json()["status"], answer.status, "{answer:?}");
             }
         }
@@ -59,6 +63,7 @@ async fn hostile_bodies_are_refused_and_harm_nothing() {
         let answer = client.post_raw(&path, &headers, body.into()).await;
         assert!([200, 413, 422].contains(&answer.status), "{shown}: {answer:?}");
     }
+    assert!(misfits.is_empty(), "{}", misfits.join("\n"));
     assert!(stored(&served).await.is_empty());
     assert_eq!(super::send(&served, &form(&served, "e")).await.status, 202);
 }

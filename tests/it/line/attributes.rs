@@ -51,6 +51,9 @@ async fn what_really_changes_is_told_once_an_attribute_and_the_rest_stays() {
     assert_eq!(told(&served).await, expected);
     assert_eq!(set(&served, LINE_USER, attributes).await.code(), "");
     assert_eq!(told(&served).await, expected, "the same values are no change");
+    let counted = served.test.app.metrics.encode();
+    let received = "pfy_events_received_total{origin=\"internal\",type=\"attribute_changed\"} 3";
+    assert!(counted.lines().any(|line| line == received), "{counted}");
     let second = json!({ "plan": null, "visits": 1.5, "tags": ["a"] });
     let answer = set(&served, LINE_USER, second).await.data();
     let left = json!({ "visits": 1.5, "tags": ["a"] });

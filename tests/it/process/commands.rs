@@ -1,5 +1,7 @@
 //! The commands beside `serve`.
 
+use std::os::unix::fs::PermissionsExt;
+
 use super::{Place, Process};
 
 #[tokio::test]
@@ -66,15 +68,24 @@ async fn check_tells_by_its_exit_code_whether_the_server_is_healthy() {
 }
 
 #[tokio::test]
-async fn the_demo_shows_a_delivery_and_leaves_nothing_behind() {
+async fn the_demo_takes_no_setting_of_a_server_shows_a_delivery_and_leaves_nothing_behind() {
     let place = Place::new().await;
-    let mut demo = Process::demo(&place);
+    // None of these is taken: the first would be refused, the others would lead elsewhere.
+    let of_a_server = [
+        ("PFY_NO_SUCH_SETTING", "1"),
+        ("PFY_PG_SOURCE_DATABASE_URL", "postgres://ada@127.0.0.1:1/shop"),
+        ("PFY_AUTH_BOOTSTRAP_TOKEN", "pfy_of-a-real-server-0123456789"),
+        ("PFY_CALLBACKS_ALLOWED_NETWORKS", ""),
+    ];
+    let mut demo = Process::demo(&place, &of_a_server);
     let token = demo.word_after("token to paste").await;
     assert!(token.starts_with("pfy_"), "{token}");
     demo.line("signature good").await;
     let folder = demo.word_after("its data is in ").await;
     let folder = folder.trim_end_matches('.').to_owned();
     assert!(std::path::Path::new(&folder).join("demo.db").exists(), "{folder}");
+    let mode = std::fs::metadata(&folder).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700, "others can look into {folder}");
     demo.signal("INT").await;
     let status = demo.ended().await;
     assert!(status.success(), "{status}\n{}", demo.output());
@@ -82,4 +93,15 @@ async fn the_demo_shows_a_delivery_and_leaves_nothing_behind() {
     let left: Vec<_> = std::fs::read_dir(&place.folder).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
     assert!(!demo.output().contains("ERROR"), "{}", demo.output());
+}
+
+#[tokio::test]
+async fn a_configuration_file_is_refused_by_commands_that_read_none() {
+    let place = Place::new().await;
+    for command in ["schema", "demo", "line-stand-in"] {
+        let mut process = Process::start(&place, &[command, "--config", "mine.yml"], &[]);
+        assert!(!process.ended().await.success(), "{}", process.output());
+        let sentence = "this command reads no configuration";
+        assert!(process.output().contains(sentence), "{}", process.output());
+    }
 }

@@ -38,9 +38,10 @@ impl Process {
         Self::run(command)
     }
 
-    /// Runs `trigger-manager demo` with its own settings, but for the ports.
-    pub fn demo(place: &Place) -> Self {
+    /// Runs `trigger-manager demo` where only its ports and `settings` are set.
+    pub fn demo(place: &Place, settings: &[(&str, &str)]) -> Self {
         let mut command = command(place, &["demo"]);
+        command.envs(settings.iter().copied());
         command.envs([("PFY_HTTP_ADDR", "127.0.0.1:0"), ("PFY_CRON_METRICS_PORT", "0")]);
         Self::run(command)
     }

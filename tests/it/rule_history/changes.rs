@@ -136,6 +136,31 @@ async fn each_change_leaves_one_row_with_the_states_before_and_after() {
 }
 
 #[tokio::test]
+async fn a_cancel_of_the_copies_that_are_left_shows_in_its_row_how_many_they_were() {
+    let served = Served::new().await;
+    let id = |name: &str| served.id(name).parse::<uuid::Uuid>().unwrap();
+    let call = trigger_manager::domain::id::ScheduledActionId(id("waitingAction"));
+    let backends = ["backend", "failingBackend"].map(|name| id(name).into()).to_vec();
+    let (now, addressed) = (served.test.app.now(), [(call, backends)]);
+    within!(served, |tx| trigger_manager::store::scheduled_action::address(&*tx, &addressed, now));
+    within!(served, |tx| trigger_manager::store::scheduled_action::cancel(
+        &*tx, call, "earlier", now
+    ));
+    change(&served, CANCEL, call).await.data();
+    let row = last_row(&served, served.id("waitingAction")).await;
+    assert_eq!(row["before"]["status"], row["after"]["status"]);
+    assert_eq!(row["after"]["cancelledActions"], 1, "{row}");
+}
+
+/// The newest row of the audit log about this work.
+async fn last_row(served: &Served, id: &str) -> Value {
+    let query = "query($id: ID!) { auditLogs(filter: { entityId: $id }) {
+        nodes { action before after } } }";
+    let mut data = served.administrator().data(query, json!({ "id": id })).await;
+    data["auditLogs"]["nodes"][0].take()
+}
+
+#[tokio::test]
 async fn the_delivery_of_a_trigger_is_no_scheduled_action() {
     let served = Served::new().await;
     let missing = uuid::Uuid::now_v7().to_string();
@@ -184,6 +209,8 @@ async fn a_call_that_is_taken_back_is_counted_with_its_copies() {
     let (now, addressed) = (served.test.app.now(), [(call, backends)]);
     within!(served, |tx| trigger_manager::store::scheduled_action::address(&*tx, &addressed, now));
     change(&served, CANCEL, call).await.data();
+    let row = last_row(&served, served.id("waitingAction")).await;
+    assert_eq!(row["after"]["cancelledActions"], 2, "{row}");
     let counted = served.test.app.metrics.encode();
     let ended = "pfy_actions_total{action_type=\"call_backend\",outcome=\"cancelled\"} ";
     let count = counted.lines().find_map(|line| line.strip_prefix(ended));

@@ -94,6 +94,20 @@ async fn tenants_are_those_of_the_machine_users_environment_unless_another_is_na
 }
 
 #[tokio::test]
+async fn a_parameter_that_is_not_known_is_refused_with_those_that_are() {
+    let api = Api::new().await;
+    let path = format!("/api/machine/application/{}/tenants", api.application);
+    for query in ["?enviroment=staging", "?environment=all&Environment=staging"] {
+        let refused = api.get(&format!("{path}{query}")).await.problem(422, "INVALID");
+        let detail = refused["detail"].as_str().unwrap();
+        assert!(detail.ends_with("known is environment"), "{detail}");
+        assert!(query.contains(refused["field"].as_str().unwrap()), "{refused}");
+    }
+    let refused = api.get("/api/machine/check?environment=all").await.problem(422, "INVALID");
+    assert_eq!(refused["field"], "environment");
+}
+
+#[tokio::test]
 async fn tenants_of_another_application_are_not_found() {
     let api = Api::new().await;
     let (_, foreign) = project(&api.app, "foreign").await;
