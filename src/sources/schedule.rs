@@ -45,9 +45,9 @@ pub struct Tick {
     #[serde(rename = "scheduledAt")]
     _scheduled_at: DateTime<Utc>,
     /// The audience.
-    #[serde(rename = "audienceId")]
-    #[schemars(with = "uuid::Uuid")]
-    _audience_id: AudienceId,
+    #[serde(rename = "audienceId", default)]
+    #[schemars(with = "Option<uuid::Uuid>")]
+    _audience_id: Option<AudienceId>,
 }
 
 /// What a due time brings to each user of the audience.

@@ -76,6 +76,10 @@ pub struct Filter {
     pub since: Option<DateTime<Utc>>,
     /// Made before this time.
     pub until: Option<DateTime<Utc>>,
+    /// Ended at this time or later.
+    pub finished_since: Option<DateTime<Utc>>,
+    /// Ended before this time.
+    pub finished_until: Option<DateTime<Utc>>,
 }
 
 /// The deliveries in `scope` that `filter` asks for, by creation.
@@ -94,7 +98,8 @@ pub async fn list(
         .eq(Column::TriggerId, filter.trigger_id.map(|id| id.0))
         .eq(Column::BackendId, filter.backend_id.map(|id| id.0))
         .one_of(Column::Status, filter.statuses.iter().map(|status| status.as_str()))
-        .between(Column::CreatedAt, filter.since, filter.until);
+        .between(Column::CreatedAt, filter.since, filter.until)
+        .between(Column::ExecutedAt, filter.finished_since, filter.finished_until);
     let select = Entity::find().filter(wanted);
     page(db, select, By { column: Column::Id, id: Column::Id, direction }, request).await
 }
@@ -205,6 +210,10 @@ pub struct Retryable {
     pub since: Option<DateTime<Utc>>,
     /// Of occurrences that were due before this time.
     pub until: Option<DateTime<Utc>>,
+    /// Ended at this time or later.
+    pub finished_since: Option<DateTime<Utc>>,
+    /// Ended before this time.
+    pub finished_until: Option<DateTime<Utc>>,
 }
 
 fn names<S: serde::Serializer>(states: &[ActionStatus], serializer: S) -> Result<S::Ok, S::Error> {
@@ -242,6 +251,8 @@ pub async fn retryable(
         wanted.trigger_id.map(|id| id.0).into(),
         wanted.backend_id.map(|id| id.0).into(),
         i64::from(limit).into(),
+        wanted.finished_since.unwrap_or(DateTime::UNIX_EPOCH).into(),
+        wanted.finished_until.unwrap_or_else(latest).into(),
     ];
     let rows = dialect::RETRYABLE.rows::<Row>(db, values).await?;
     Ok(rows.into_iter().map(|row| (row.id.into(), row.trigger_id.into())).collect())

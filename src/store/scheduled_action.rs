@@ -211,6 +211,10 @@ pub struct Filter {
     pub since: Option<DateTime<Utc>>,
     /// Made before this time.
     pub until: Option<DateTime<Utc>>,
+    /// Ended at this time or later.
+    pub finished_since: Option<DateTime<Utc>>,
+    /// Ended before this time.
+    pub finished_until: Option<DateTime<Utc>>,
 }
 
 /// What is in `scope` and is no delivery of a trigger. A machine sees what is for its
@@ -240,7 +244,8 @@ pub async fn list(
         .eq(Column::UserId, filter.user_id.as_deref())
         .eq(Column::ActionType, filter.action_type.as_deref())
         .one_of(Column::Status, filter.statuses.iter().map(|status| status.as_str()))
-        .between(Column::CreatedAt, filter.since, filter.until);
+        .between(Column::CreatedAt, filter.since, filter.until)
+        .between(Column::ExecutedAt, filter.finished_since, filter.finished_until);
     let select = Entity::find().filter(wanted);
     page(db, select, By { column: Column::Id, id: Column::Id, direction }, request).await
 }

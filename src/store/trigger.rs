@@ -310,6 +310,10 @@ pub struct OccurrenceFilter {
     pub since: Option<DateTime<Utc>>,
     /// Due before this time.
     pub until: Option<DateTime<Utc>>,
+    /// Ended at this time or later.
+    pub finished_since: Option<DateTime<Utc>>,
+    /// Ended before this time.
+    pub finished_until: Option<DateTime<Utc>>,
 }
 
 /// The occurrences in `scope` that `filter` asks for, by due time.
@@ -325,7 +329,8 @@ pub async fn occurrences(
         .eq(Column::ApplicationId, filter.application_id.map(|id| id.0))
         .eq(Column::TriggerId, filter.trigger_id.map(|id| id.0))
         .one_of(Column::Status, filter.statuses.iter().map(|status| status.as_str()))
-        .between(Column::ScheduledAt, filter.since, filter.until);
+        .between(Column::ScheduledAt, filter.since, filter.until)
+        .between(Column::FinishedAt, filter.finished_since, filter.finished_until);
     let select = Entity::find().filter(wanted);
     page(db, select, By { column: Column::ScheduledAt, id: Column::Id, direction }, request).await
 }

@@ -200,6 +200,10 @@ pub struct DeliveryFilter {
     pub(super) since: Option<DateTime>,
     /// Only those made before this time.
     pub(super) until: Option<DateTime>,
+    /// Only those that ended at this time or later.
+    pub(super) finished_since: Option<DateTime>,
+    /// Only those that ended before this time.
+    pub(super) finished_until: Option<DateTime>,
 }
 
 /// The order of a list of deliveries.
@@ -236,6 +240,8 @@ pub(super) fn read_deliveries<'a>(
             statuses: distinct(filter.statuses),
             since: filter.since.map(Into::into),
             until: filter.until.map(Into::into),
+            finished_since: filter.finished_since.map(Into::into),
+            finished_until: filter.finished_until.map(Into::into),
         };
         let direction = order.map_or(Direction::Descending, |order| order.direction.into());
         let page = app(ctx).deliveries(scope, &filter, direction, &page(ctx, paging)?).await?;
@@ -307,6 +313,10 @@ pub struct RetryDeliveriesInput {
     since: Option<DateTime>,
     /// Only those that were due before this time.
     until: Option<DateTime>,
+    /// Only those that ended at this time or later.
+    finished_since: Option<DateTime>,
+    /// Only those that ended before this time.
+    finished_until: Option<DateTime>,
     /// How many at the most, those that were due first: 1 to 1,000; 1,000 unless given.
     limit: Option<i32>,
 }
@@ -324,6 +334,8 @@ impl RetryDeliveriesInput {
             statuses,
             since: self.since.map(Into::into),
             until: self.until.map(Into::into),
+            finished_since: self.finished_since.map(Into::into),
+            finished_until: self.finished_until.map(Into::into),
         };
         Ok((wanted, self.limit))
     }

@@ -194,6 +194,10 @@ pub struct OccurrenceFilter {
     pub(super) since: Option<DateTime>,
     /// Only those due before this time.
     pub(super) until: Option<DateTime>,
+    /// Only those that ended at this time or later.
+    pub(super) finished_since: Option<DateTime>,
+    /// Only those that ended before this time.
+    pub(super) finished_until: Option<DateTime>,
 }
 
 /// The order of a list of occurrences.
@@ -228,6 +232,8 @@ pub(super) fn read_occurrences<'a>(
             statuses: distinct(filter.statuses),
             since: filter.since.map(Into::into),
             until: filter.until.map(Into::into),
+            finished_since: filter.finished_since.map(Into::into),
+            finished_until: filter.finished_until.map(Into::into),
         };
         let direction = order.map_or(Direction::Descending, |order| order.direction.into());
         let page = app(ctx).occurrences(scope, &filter, direction, &page(ctx, paging)?).await?;

@@ -4,13 +4,15 @@ use super::Sql;
 
 /// Deliveries that may be tried again: their trigger and their backend are still there. By due
 /// time. `$1` application, `$2` due then or later, `$3` due before, `$4` states, `$5` trigger or
-/// null, `$6` backend or null, `$7` how many.
+/// null, `$6` backend or null, `$7` how many, `$8` ended then or
+/// later, `$9` ended before.
 pub(in crate::store) const RETRYABLE: Sql = Sql {
     sqlite: r#"SELECT a.id, o.trigger_id FROM trigger_occurrence o
             CROSS JOIN scheduled_action a ON a.trigger_occurrence_id = o.id
             CROSS JOIN "trigger" t ON t.id = o.trigger_id
             CROSS JOIN backend_registration b ON b.id = a.backend_id
         WHERE o.application_id = $1 AND o.scheduled_at >= $2 AND o.scheduled_at < $3
+            AND a.executed_at >= $8 AND a.executed_at < $9
             AND o.failed > 0 AND a.status IN (SELECT value FROM jsonb_each($4))
             AND ($5 IS NULL OR o.trigger_id = $5) AND ($6 IS NULL OR a.backend_id = $6)
         ORDER BY o.scheduled_at LIMIT $7"#,
@@ -19,6 +21,7 @@ pub(in crate::store) const RETRYABLE: Sql = Sql {
             JOIN "trigger" t ON t.id = o.trigger_id
             JOIN backend_registration b ON b.id = a.backend_id
         WHERE o.application_id = $1 AND o.scheduled_at >= $2 AND o.scheduled_at < $3
+            AND a.executed_at >= $8 AND a.executed_at < $9
             AND o.failed > 0 AND a.status = ANY (ARRAY(SELECT json_array_elements_text($4::json)))
             AND ($5::uuid IS NULL OR o.trigger_id = $5::uuid)
             AND ($6::uuid IS NULL OR a.backend_id = $6::uuid)

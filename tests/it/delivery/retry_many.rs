@@ -1,11 +1,11 @@
 //! Deliveries that failed while a backend was away, and are tried again with one call.
 
 use chrono::Duration;
-use trigger_manager::app::{RETRY_MAX, Retryable, UpdateTrigger};
+use trigger_manager::app::{OccurrenceFilter, RETRY_MAX, Retryable, UpdateTrigger};
 use trigger_manager::domain::access::Scope;
 use trigger_manager::domain::audit::AuditLog;
 use trigger_manager::domain::delivery::ActionStatus::{Cancelled, Completed, Failed, Pending};
-use trigger_manager::domain::page::PageRequest;
+use trigger_manager::domain::page::{Direction, PageRequest};
 use trigger_manager::domain::trigger::OccurrenceStatus;
 use trigger_manager::store::delivery;
 
@@ -26,6 +26,8 @@ fn failed(t: &TestApp) -> Retryable {
         statuses: vec![Failed],
         since: None,
         until: None,
+        finished_since: None,
+        finished_until: None,
     }
 }
 
@@ -94,6 +96,12 @@ async fn a_retry_of_many_takes_what_is_asked_for_and_can_still_be_delivered() {
     assert_eq!(count(Retryable { backend_id: Some(backends[0]), ..failed(&t) }).await, 6);
     assert_eq!(count(Retryable { since: at(20), ..failed(&t) }).await, 8);
     assert_eq!(count(Retryable { since: at(20), until: at(30), ..failed(&t) }).await, 4);
+    let ended = t.deliveries().await.into_iter().filter_map(|one| one.executed_at);
+    let last = ended.max().unwrap();
+    let (early, late) = (Retryable { finished_until: Some(last), ..failed(&t) }, Some(last));
+    let late = Retryable { finished_since: late, ..failed(&t) };
+    let (early, late) = (count(early).await, count(late).await);
+    assert_eq!((early + late, late >= 4), (12, true), "each ended before the last did, or with it");
     assert_eq!(count(Retryable { statuses: vec![Cancelled], ..failed(&t) }).await, 0);
     t.app.delete_trigger(&t.caller, other.id).await.unwrap();
     t.app.delete_backend(&t.caller, backends[1]).await.unwrap();
@@ -102,6 +110,37 @@ async fn a_retry_of_many_takes_what_is_asked_for_and_can_still_be_delivered() {
     for delivery in open {
         assert_eq!((delivery.trigger_id, delivery.backend_id), (trigger.id, backends[0]));
     }
+}
+
+#[tokio::test]
+async fn what_failed_last_night_is_found_by_when_it_ended_and_not_by_when_it_was_made() {
+    let t = TestApp::with(&[("PFY_DISPATCH_RETRY_MAX_AGE", "1h")]).await;
+    let backend = t.register("a").await;
+    let trigger = t.trigger("0 0 * * * *").await;
+    t.receiver.always("/a", Answer::Status(500));
+    t.advance(3600);
+    t.heartbeat(&[backend.id]).await;
+    t.run().await;
+    t.update(trigger.id, UpdateTrigger { name: Some("x".into()), ..Default::default() }).await;
+    let night = Some(t.app.now() + Duration::minutes(30));
+    t.advance(3600);
+    t.heartbeat(&[backend.id]).await;
+    t.run().await;
+    let page = PageRequest::default();
+    let failed = vec![Failed];
+    let by_end =
+        delivery::Filter { statuses: failed.clone(), finished_since: night, ..Default::default() };
+    let by_making = delivery::Filter { statuses: failed, since: night, ..Default::default() };
+    let found = async |filter: delivery::Filter| {
+        let down = Direction::Descending;
+        let rows = t.app.deliveries(Scope::Everything, &filter, down, &page).await.unwrap().rows;
+        rows.len()
+    };
+    assert_eq!((found(by_end).await, found(by_making).await), (1, 0));
+    let (failed, rows) = (vec![OccurrenceStatus::Failed], Direction::Descending);
+    let filter = OccurrenceFilter { statuses: failed, finished_since: night, ..Default::default() };
+    let occurrences = t.app.occurrences(Scope::Everything, &filter, rows, &page).await.unwrap();
+    assert_eq!(occurrences.rows.len(), 1);
 }
 
 #[tokio::test]

@@ -56,6 +56,10 @@ pub struct ScheduledActionFilter {
     pub(in crate::api::graphql) since: Option<DateTime>,
     /// Only those queued before this time.
     pub(in crate::api::graphql) until: Option<DateTime>,
+    /// Only those that ended at this time or later.
+    pub(in crate::api::graphql) finished_since: Option<DateTime>,
+    /// Only those that ended before this time.
+    pub(in crate::api::graphql) finished_until: Option<DateTime>,
 }
 
 /// The order of a list of scheduled actions.
@@ -95,6 +99,8 @@ pub(in crate::api::graphql) fn read_scheduled_actions<'a>(
             statuses: distinct(filter.statuses),
             since: filter.since.map(Into::into),
             until: filter.until.map(Into::into),
+            finished_since: filter.finished_since.map(Into::into),
+            finished_until: filter.finished_until.map(Into::into),
         };
         let direction = order.map_or(Direction::Descending, |order| order.direction.into());
         let page =
