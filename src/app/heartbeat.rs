@@ -37,6 +37,7 @@ impl App {
     /// `FORBIDDEN` for a member.
     pub async fn heartbeat(&self, caller: &Caller, of: HeartbeatOf) -> Result<Vec<Backend>> {
         let now = self.now();
+        let by = if of.backend_id.is_none() && of.name.is_some() { "name" } else { "id" };
         let tx = self.store.begin().await?;
         let (application, found) = self.meant(&*tx, &caller.actor, of).await?;
         self.may_keep_backends(&*tx, &caller.actor, &application).await?;
@@ -44,7 +45,7 @@ impl App {
         let there: Vec<_> =
             backends.iter().filter(|b| b.deactivated_at.is_none()).map(|b| b.id).collect();
         if there.is_empty() {
-            return Err(deactivated(&backends));
+            return Err(deactivated(by, &backends));
         }
         let timeout = self.heartbeat_timeout();
         let (mut changes, mut back) = (Vec::new(), Vec::new());
@@ -130,8 +131,8 @@ async fn held(tx: &Tx, found: Vec<Backend>) -> Result<Vec<Backend>> {
     Ok(held)
 }
 
-fn deactivated(backends: &[Backend]) -> Error {
+fn deactivated(by: &'static str, backends: &[Backend]) -> Error {
     let why = backends.iter().find_map(|b| b.deactivated_reason.as_deref());
     let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
-    Error::conflict("id", format!("the backend was deactivated{why}; register it again"))
+    Error::conflict(by, format!("the backend was deactivated{why}; register it again"))
 }

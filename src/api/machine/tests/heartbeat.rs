@@ -142,8 +142,11 @@ async fn a_deactivated_backend_must_register_again() {
     let before = api.clock.now();
     api.deactivate(gone).await;
     api.clock.advance(Duration::seconds(10));
-    for body in [json!({ "name": "gone" }), json!({ "id": gone }), json!({})] {
+    let by =
+        [(json!({ "name": "gone" }), "name"), (json!({ "id": gone }), "id"), (json!({}), "id")];
+    for (body, field) in by {
         let problem = api.heartbeat(body).await.problem(409, "CONFLICT");
+        assert_eq!(problem["field"], field);
         let detail = problem["detail"].as_str().unwrap();
         assert!(detail.contains("register it again") && detail.contains("410"), "{detail}");
     }
