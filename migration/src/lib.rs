@@ -13,6 +13,7 @@ mod m20260101_000004_queue;
 mod m20260101_000005_records;
 mod m20260101_000006_rules;
 mod m20260101_000007_audit;
+mod m20260101_000008_withdrawals;
 
 /// The list of changes, oldest first.
 #[derive(Debug)]
@@ -29,6 +30,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20260101_000005_records::Migration),
             Box::new(m20260101_000006_rules::Migration),
             Box::new(m20260101_000007_audit::Migration),
+            Box::new(m20260101_000008_withdrawals::Migration),
         ]
     }
 }

@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 
 use self::secrets::GivenSecrets;
 use super::App;
-use super::change::note_cancelled;
 use crate::domain::access::{Actor, Role};
 use crate::domain::application::{Application, Backend};
 use crate::domain::audit::{Caller, Change};
 use crate::domain::id::{ApplicationId, BackendId};
 use crate::domain::input;
 use crate::error::{Error, Result};
+use crate::store::withdrawal::{Kind, Owner};
 use crate::store::{Hold, application, delivery};
 
 /// The most backends of one application.
@@ -95,8 +95,8 @@ impl App {
         self.write_registration(caller, id, checked).await
     }
 
-    /// Deletes a backend. What is not delivered to it yet is cancelled in the same transaction
-    /// and counts as failed in its occurrences. Allowed to the application's machine users and
+    /// Deletes a backend. What is not delivered to it yet is cancelled and counts as failed in its
+    /// occurrences; of very much, the rest in steps by the executors, which send none of it. Allowed to the application's machine users and
     /// to maintainers.
     pub async fn delete_backend(&self, caller: &Caller, id: BackendId) -> Result<Backend> {
         const REASON: &str = "backend_deleted";
@@ -108,15 +108,19 @@ impl App {
         self.may_keep_backends(&*tx, &caller.actor, &application).await?;
         // Work before the backend, as whoever finishes it; and once more, for what a pass that
         // read of the backend has queued meanwhile.
-        let mut cancelled = delivery::cancel_of_backend(&*tx, id, REASON, now).await?;
+        let (project_id, application_id) = (application.project_id, Some(application.id));
+        let owner = Owner { kind: Kind::Backend, id: id.0, project_id, application_id };
+        let mut back = self.take_back(&tx, owner, (REASON, now));
+        back.cancel().await?;
         let before = application::backend_held(&tx, scope, id).await?;
         application::delete_backend(&*tx, id).await?;
-        cancelled += delivery::cancel_of_backend(&*tx, id, REASON, now).await?;
+        back.cancel().await?;
         let before_json = self.backend_json(&before, now)?;
         let states = (Some(before_json), None);
         let mut change = backend_change("backend.delete", &application, id, states);
-        note_cancelled(&mut change.before, "cancelledActions", cancelled);
+        back.leave_rest(&mut change.before).await?;
         tx.commit(caller, now, &[change]).await?;
+        self.wake.hint();
         Ok(before)
     }
 

@@ -7,7 +7,7 @@ use secrecy::SecretString;
 use serde_json::json;
 
 use super::App;
-use super::change::{change, note_cancelled};
+use super::change::change;
 use crate::domain::access::{Actor, Role, Scope};
 use crate::domain::audit::{Caller, Change};
 use crate::domain::id::{LineOaId, ProjectId};
@@ -16,6 +16,7 @@ use crate::domain::line::LineOa;
 use crate::domain::page::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::store::line::{LineSecrets, NewLineSecrets};
+use crate::store::withdrawal::{Kind, Owner};
 use crate::store::{Hold, Tx, cycle, line, people, rule};
 
 pub use credentials::LineCredentials;
@@ -132,7 +133,8 @@ impl App {
     }
 
     /// Deletes a LINE OA for good, with its rules, events, users and audiences. What is not done
-    /// yet is cancelled in the same transaction; the trigger log stays until its retention ends.
+    /// yet is cancelled, of very much the rest in steps by the executors, which start none of it; the
+    /// trigger log stays until its retention ends.
     /// The audit row says how much went.
     ///
     /// # Errors
@@ -141,23 +143,27 @@ impl App {
         const REASON: &str = "line_oa_deleted";
         let now = self.now();
         let tx = self.store.begin().await?;
-        self.writable_line_oa(&*tx, &caller.actor, id).await?;
+        let found = self.writable_line_oa(&*tx, &caller.actor, id).await?;
         // Work before what it is for, as whoever finishes it; and once more, for what evaluations
         // and walks that were under way have queued.
-        let mut cancelled = line::cancel_of_line_oa(&*tx, id, REASON, now).await?;
+        let project_id = found.organization_id;
+        let owner = Owner { kind: Kind::LineOa, id: id.0, project_id, application_id: None };
+        let mut back = self.take_back(&tx, owner, (REASON, now));
+        back.cancel().await?;
         rule::hold_rules(&tx, &[id]).await?;
         cycle::hold_of_line_oa(&tx, id).await?;
-        cancelled += line::cancel_of_line_oa(&*tx, id, REASON, now).await?;
+        back.cancel().await?;
         let before = self.held_line_oa(&tx, &caller.actor, id, Hold::Delete).await?;
         let contents = line::contents(&*tx, id).await?;
         line::delete(&*tx, id).await?;
-        cancelled += line::cancel_of_line_oa(&*tx, id, REASON, now).await?;
+        back.cancel().await?;
         let mut deleted = line_change("line_oa.delete", &before, Some(&before), None)?;
         if let Some(before) = &mut deleted.before {
             before["contents"] = json!(contents);
         }
-        note_cancelled(&mut deleted.before, "cancelledActions", cancelled);
+        back.leave_rest(&mut deleted.before).await?;
         tx.commit(caller, now, &[deleted]).await?;
+        self.wake.hint();
         Ok(before)
     }
 

@@ -32,6 +32,7 @@ mod rule;
 mod rule_history;
 mod scheduled_action;
 mod secret_key;
+mod take_back;
 mod tenant;
 #[cfg(test)]
 mod test_app;
@@ -92,6 +93,7 @@ pub use rule::{
 pub use rule_history::{CycleFilter, EventFilter, TriggerLogFilter};
 pub use scheduled_action::ScheduledActionFilter;
 pub use secret_key::Resealed;
+pub(crate) use take_back::counted;
 pub use tenant::{CreateTenant, UpdateTenant};
 pub use trigger::{CreateTrigger, CronPreview, PreviewedOccurrence, UpdateTrigger};
 pub use user::{CreateUser, UpdateUser};

@@ -8,13 +8,15 @@ use serde_json::json;
 
 use super::App;
 use super::change::change;
+use super::take_back::refuse_while_taken_back;
 use crate::domain::access::Scope;
 use crate::domain::application::Application;
 use crate::domain::audit::{Caller, Change};
 use crate::domain::delivery::{ActionStatus, Delivery};
 use crate::domain::id::{ApplicationId, ScheduledActionId};
 use crate::error::{Error, Result};
-use crate::store::{Hold, Tx, application, delivery, trigger};
+use crate::store::withdrawal::Kind;
+use crate::store::{Hold, Tx, application, delivery, trigger, withdrawal};
 
 pub use crate::store::delivery::Retryable;
 
@@ -34,7 +36,8 @@ pub struct Retried {
 
 impl App {
     /// Makes a delivery that ended as failed or cancelled due again, with a fresh budget. Refused
-    /// with `CONFLICT`: any other state, and a trigger or backend that was deleted since.
+    /// with `CONFLICT`: any other state, a trigger or backend that was deleted since, and a trigger of
+    /// which what waited when it was disabled is still being cancelled.
     pub async fn retry_delivery(&self, caller: &Caller, id: ScheduledActionId) -> Result<Delivery> {
         let now = self.now();
         let tx = self.store.begin().await?;
@@ -44,6 +47,7 @@ impl App {
         let all = Scope::Everything;
         let trigger = trigger::find_held(&tx, all, before.trigger_id, Hold::Change).await;
         gone(trigger, ("trigger", "delivery"))?;
+        refuse_while_taken_back(&tx, before.trigger_id.0, ("id", Kind::Trigger)).await?;
         let backend = application::backend(&*tx, all, before.backend_id).await;
         gone(backend, ("backend", "delivery"))?;
         if self.requeue(&tx, &[id], now).await? == 0 {
@@ -59,7 +63,8 @@ impl App {
 
     /// Makes up to `limit` deliveries that ended as failed or cancelled due again, those that were
     /// due first, with a fresh budget. Those whose trigger or backend was deleted since are left
-    /// out. May be repeated until there are no more.
+    /// out, and those of a trigger of which what waited is still being cancelled. May be repeated until
+    /// there are no more.
     ///
     /// # Errors
     /// `NOT_FOUND`; `FORBIDDEN`; `INVALID` on `statuses` for another state, and on `limit` unless it
@@ -81,7 +86,9 @@ impl App {
         found.truncate(limit as usize);
         let triggers: BTreeSet<_> = found.iter().map(|(_, trigger)| *trigger).collect();
         let there = trigger::hold_all(&tx, &triggers).await?;
-        found.retain(|(_, trigger)| there.contains(trigger));
+        let withdrawn =
+            withdrawal::going_on(&*tx, &there.iter().map(|id| id.0).collect::<Vec<_>>()).await?;
+        found.retain(|(_, trigger)| there.contains(trigger) && !withdrawn.contains(&trigger.0));
         let ids: Vec<_> = found.into_iter().map(|(id, _)| id).collect();
         let retried = self.requeue(&tx, &ids, now).await?;
         let told = json!({ "filter": wanted, "limit": limit, "retried": retried, "more": more });

@@ -13,7 +13,8 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use super::App;
-use super::change::{change, note_cancelled};
+use super::change::change;
+use super::take_back::refuse_while_taken_back;
 use crate::domain::access::{Actor, Role, Scope};
 use crate::domain::audit::{Caller, Change};
 use crate::domain::cron::Zone;
@@ -23,7 +24,8 @@ use crate::domain::rule::{Frequency, TriggerRule};
 use crate::domain::window;
 use crate::error::Result;
 use crate::sources::{self, Timetable};
-use crate::store::{Tx, cycle, rule, scheduled_action};
+use crate::store::withdrawal::{Kind, Owner};
+use crate::store::{Tx, cycle, rule};
 
 pub use dry_run::{RuleToTest, SampleEvent};
 pub use tested::{DryRun, TestedAction, TestedGate};
@@ -123,12 +125,14 @@ impl App {
     }
 
     /// Changes a rule. What is queued already stays as it is, unless the rule is disabled: that,
-    /// also once more, cancels it and ends the cycles that are being walked. A new schedule, zone
+    /// also once more, cancels it and ends the cycles that are being walked. Of very much, the rest
+    /// is cancelled in steps by the executors, which start none of it. A new schedule, zone
     /// or enabling starts the window of a time-based rule now: what would have been due before is
     /// nobody's.
     ///
     /// # Errors
-    /// `NOT_FOUND`; otherwise as [`App::create_trigger_rule`]. A rule that refers to something that
+    /// `NOT_FOUND`; otherwise as [`App::create_trigger_rule`]; `CONFLICT` on `enabled` while what was
+    /// queued when the rule was disabled is still being cancelled. A rule that refers to something that
     /// is gone can be disabled and renamed; enabling it is refused.
     pub async fn update_trigger_rule(
         &self,
@@ -141,14 +145,18 @@ impl App {
         let tx = self.store.begin().await?;
         let found = self.writable_rule(&tx, &caller.actor, id).await?;
         let disable = update.enabled == Some(false);
-        let mut cancelled = 0;
+        let mut back = self.take_back(&tx, owner(&found), (REASON, now));
         if disable {
-            cancelled += scheduled_action::cancel_of_rule(&*tx, id, REASON, now).await?;
+            back.cancel().await?;
         }
         let before = held(&tx, caller.actor.scope(), &found).await?;
+        if update.enabled == Some(true) {
+            refuse_while_taken_back(&tx, id.0, ("enabled", Kind::TriggerRule)).await?;
+        }
         let mut after = self.changed(&*tx, &before, update).await?;
         if disable {
-            cancelled += cancel_open(&tx, id, REASON, now).await?;
+            cycle::cancel_of_rule(&tx, id, REASON, now).await?;
+            back.cancel().await?;
         } else {
             cycle::hold_of_rule(&tx, id).await?;
         }
@@ -158,15 +166,15 @@ impl App {
         rule::update(&*tx, &after).await?;
         let mut updated = rule_change("trigger_rule.update", &after, Some(&before), Some(&after))?;
         if disable {
-            note_cancelled(&mut updated.after, "cancelledActions", cancelled);
+            back.leave_rest(&mut updated.after).await?;
         }
         tx.commit(caller, now, &[updated]).await?;
         self.wake.hint();
         Ok(after)
     }
 
-    /// Deletes a rule: it is not found any more, and never fires. Its queued work is cancelled and
-    /// its cycles end in the same transaction; history still names it.
+    /// Deletes a rule: it is not found any more, and never fires. Its queued work is cancelled, as when
+    /// it is disabled, and its cycles end; history still names it.
     ///
     /// # Errors
     /// `NOT_FOUND`, also for one that was deleted before; `FORBIDDEN`.
@@ -179,9 +187,11 @@ impl App {
         let now = self.now();
         let tx = self.store.begin().await?;
         let found = self.writable_rule(&tx, &caller.actor, id).await?;
-        let cancelled = scheduled_action::cancel_of_rule(&*tx, id, REASON, now).await?;
+        let mut back = self.take_back(&tx, owner(&found), (REASON, now));
+        back.cancel().await?;
         let before = held(&tx, caller.actor.scope(), &found).await?;
-        let cancelled = cancelled + cancel_open(&tx, id, REASON, now).await?;
+        cycle::cancel_of_rule(&tx, id, REASON, now).await?;
+        back.cancel().await?;
         let version = rule::next_version(&tx, before.line_oa_id).await?;
         let gone = TriggerRule {
             version,
@@ -192,7 +202,7 @@ impl App {
         };
         rule::update(&*tx, &gone).await?;
         let mut deleted = rule_change("trigger_rule.delete", &before, Some(&before), None)?;
-        note_cancelled(&mut deleted.before, "cancelledActions", cancelled);
+        back.leave_rest(&mut deleted.before).await?;
         tx.commit(caller, now, &[deleted]).await?;
         self.wake.hint();
         Ok(gone)
@@ -278,10 +288,10 @@ async fn held(tx: &Tx, scope: Scope, found: &TriggerRule) -> Result<TriggerRule>
     rule::find_held(tx, scope, found.id).await
 }
 
-/// Ends the cycles of a rule and cancels its open work. Answers how much work that was.
-async fn cancel_open(tx: &Tx, id: TriggerRuleId, reason: &str, now: DateTime<Utc>) -> Result<u64> {
-    cycle::cancel_of_rule(tx, id, reason, now).await?;
-    scheduled_action::cancel_of_rule(&**tx, id, reason, now).await
+/// A rule as the owner of work.
+fn owner(rule: &TriggerRule) -> Owner {
+    let project_id = rule.organization_id;
+    Owner { kind: Kind::TriggerRule, id: rule.id.0, project_id, application_id: None }
 }
 
 /// When a time-based rule is due, and for whom; none of others, and of one that can't be understood.

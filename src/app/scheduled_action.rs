@@ -9,6 +9,7 @@ use serde_json::json;
 use super::App;
 use super::change::note_cancelled;
 use super::retry::gone;
+use super::take_back::refuse_while_taken_back;
 use crate::actions::{Action, SendMessage};
 use crate::domain::access::{Actor, Role, Scope};
 use crate::domain::audit::{Caller, Change};
@@ -18,6 +19,7 @@ use crate::domain::line::CALL_BUDGET;
 use crate::domain::page::{Direction, Page, PageRequest};
 use crate::domain::scheduled_action::ScheduledAction;
 use crate::error::{Error, Result};
+use crate::store::withdrawal::Kind;
 use crate::store::{Hold, Tx, application, delivery, line, rule, scheduled_action, workflow};
 
 pub use crate::store::scheduled_action::Filter as ScheduledActionFilter;
@@ -103,7 +105,8 @@ impl App {
     ///
     /// # Errors
     /// `NOT_FOUND`, also for the delivery of a trigger; `FORBIDDEN`; `CONFLICT` in any other state,
-    /// when its rule, workflow, LINE OA, application or backend was deleted since, and for a message
+    /// when its rule, workflow, LINE OA, application or backend was deleted since, while what the rule
+    /// had queued when it was disabled is still being cancelled, and for a message
     /// that an attempt may have sent [`CALL_BUDGET`] ago or earlier.
     pub async fn retry_scheduled_action(
         &self,
@@ -190,6 +193,7 @@ async fn hold_what_it_needs(tx: &Tx, action: &ScheduledAction) -> Result<()> {
     }
     if let Some(id) = cause.trigger_rule_id {
         gone(rule::find_held(tx, all, id).await, ("trigger rule", "work"))?;
+        refuse_while_taken_back(tx, id.0, ("id", Kind::TriggerRule)).await?;
     }
     if let Some(id) = concern.backend_id {
         gone(application::backend(&**tx, all, id).await, ("backend", "work"))?;

@@ -5,7 +5,7 @@ use sea_orm::ConnectionTrait;
 use serde_json::json;
 
 use super::App;
-use super::change::note_cancelled;
+use super::take_back::refuse_while_taken_back;
 use crate::domain::access::Scope;
 use crate::domain::application::Application;
 use crate::domain::audit::{Caller, Change};
@@ -17,7 +17,8 @@ use crate::domain::page::{Direction, Page, PageRequest};
 use crate::domain::trigger::{CatchUp, Occurrence, OccurrenceStatus, Origin, Payload, Trigger};
 use crate::domain::window;
 use crate::error::{Error, Result};
-use crate::store::{Hold, application, delivery, executor, trigger};
+use crate::store::withdrawal::{Kind, Owner};
+use crate::store::{Hold, application, executor, trigger};
 
 /// What a new trigger is made of.
 #[derive(Debug, Clone)]
@@ -118,7 +119,9 @@ impl App {
 
     /// Changes a trigger. A new schedule, zone or enabling starts its window now, or where an
     /// executor whose clock is ahead has been: what would have been due before is nobody's.
-    /// Disabling, also once more, cancels what is not delivered yet, manual runs included.
+    /// Disabling, also once more, cancels what is not delivered yet, manual runs included. Of very
+    /// much, the rest is cancelled in steps by the executors, which start none of it; until then
+    /// enabling is a `CONFLICT`.
     pub async fn update_trigger(
         &self,
         caller: &Caller,
@@ -131,6 +134,9 @@ impl App {
         let application =
             self.writable_application(&*tx, &caller.actor, before.application_id).await?;
         let disable = update.enabled == Some(false);
+        if update.enabled == Some(true) {
+            refuse_while_taken_back(&tx, id.0, ("enabled", Kind::Trigger)).await?;
+        }
         let mut after = changed(&before, update)?;
         after.updated_at = now;
         let moved = after.cron_expression != before.cron_expression
@@ -142,38 +148,44 @@ impl App {
         trigger::update(&*tx, &after).await?;
         let mut change = change("trigger.update", &application, id, Some(&before), Some(&after))?;
         if disable {
-            let cancelled = delivery::cancel_of_trigger(&*tx, id, "trigger_disabled", now).await?;
-            note_cancelled(&mut change.after, "cancelledOccurrences", cancelled);
+            let why = ("trigger_disabled", now);
+            let mut back = self.take_back(&tx, owner(&application, id), why);
+            back.cancel().await?;
+            back.leave_rest(&mut change.after).await?;
         }
         tx.commit(caller, now, &[change]).await?;
         self.wake.hint();
         Ok(after)
     }
 
-    /// Deletes a trigger for good. What is not delivered yet is cancelled in the same
-    /// transaction; the ledger of what was stays until its retention ends.
+    /// Deletes a trigger for good. What is not delivered yet is cancelled, as when it is disabled;
+    /// the ledger of what was stays until its retention ends.
     pub async fn delete_trigger(&self, caller: &Caller, id: TriggerId) -> Result<Trigger> {
         let now = self.now();
         let tx = self.store.begin().await?;
         let before = trigger::find_held(&tx, caller.actor.scope(), id, Hold::Delete).await?;
         let application =
             self.writable_application(&*tx, &caller.actor, before.application_id).await?;
-        let cancelled = delivery::cancel_of_trigger(&*tx, id, "trigger_deleted", now).await?;
+        let mut back = self.take_back(&tx, owner(&application, id), ("trigger_deleted", now));
+        back.cancel().await?;
         trigger::delete(&*tx, id).await?;
         let mut change = change("trigger.delete", &application, id, Some(&before), None)?;
-        note_cancelled(&mut change.before, "cancelledOccurrences", cancelled);
+        back.leave_rest(&mut change.before).await?;
         tx.commit(caller, now, &[change]).await?;
+        self.wake.hint();
         Ok(before)
     }
 
     /// Makes an occurrence now, beside the schedule, also of a disabled trigger. Its due time has
-    /// a fraction of a second, which no scheduled one has.
+    /// a fraction of a second, which no scheduled one has. `CONFLICT` while what waited when the trigger
+    /// was disabled is still being cancelled.
     pub async fn run_trigger(&self, caller: &Caller, id: TriggerId) -> Result<Occurrence> {
         let now = self.now();
         let tx = self.store.begin().await?;
         let trigger = trigger::find_held(&tx, caller.actor.scope(), id, Hold::Change).await?;
         let application =
             self.writable_application(&*tx, &caller.actor, trigger.application_id).await?;
+        refuse_while_taken_back(&tx, id.0, ("id", Kind::Trigger)).await?;
         let backends = self.active_backends(&*tx, trigger.application_id, now).await?;
         let mut occurrence = manual(&trigger, now);
         let policy = self.retry_policy();
@@ -287,6 +299,12 @@ fn changed(before: &Trigger, update: UpdateTrigger) -> Result<Trigger> {
     after.enabled = update.enabled.unwrap_or(after.enabled);
     after.catch_up = update.catch_up.unwrap_or(after.catch_up);
     Ok(after)
+}
+
+/// A trigger as the owner of work.
+fn owner(of: &Application, id: TriggerId) -> Owner {
+    let (project_id, application_id) = (of.project_id, Some(of.id));
+    Owner { kind: Kind::Trigger, id: id.0, project_id, application_id }
 }
 
 fn manual(trigger: &Trigger, at: DateTime<Utc>) -> Occurrence {

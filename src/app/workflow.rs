@@ -2,7 +2,6 @@
 
 use super::App;
 use super::application::change_in;
-use super::change::note_cancelled;
 use crate::domain::access::{Actor, Scope};
 use crate::domain::application::Application;
 use crate::domain::audit::Caller;
@@ -11,6 +10,7 @@ use crate::domain::input;
 use crate::domain::page::{Page, PageRequest};
 use crate::domain::workflow::Workflow;
 use crate::error::Result;
+use crate::store::withdrawal::{Kind, Owner};
 use crate::store::{Hold, Tx, workflow};
 
 /// What a new workflow is made of.
@@ -88,7 +88,8 @@ impl App {
         Ok(after)
     }
 
-    /// Deletes a workflow. Its work that is not done yet is cancelled in the same transaction.
+    /// Deletes a workflow. Its work that is not done yet is cancelled, of very much the rest in steps by
+    /// the executors, which start none of it.
     ///
     /// # Errors
     /// `NOT_FOUND`; `FORBIDDEN`.
@@ -98,17 +99,20 @@ impl App {
         let found = workflow::find(&*tx, caller.actor.scope(), id).await?;
         self.writable_application(&*tx, &caller.actor, found.application_id).await?;
         // Work before what it is for, as whoever finishes it.
-        let cancelled = workflow::cancel_of_workflow(&*tx, id, "workflow_deleted", now).await?;
+        let (project_id, application_id) = (found.organization_id, Some(found.application_id));
+        let owner = Owner { kind: Kind::Workflow, id: id.0, project_id, application_id };
+        let mut back = self.take_back(&tx, owner, ("workflow_deleted", now));
+        back.cancel().await?;
         let (application, before) = self.held_workflow(&tx, &caller.actor, id).await?;
         workflow::delete(&*tx, id).await?;
         // Once more, for what was queued between the two.
-        let cancelled =
-            cancelled + workflow::cancel_of_workflow(&*tx, id, "workflow_deleted", now).await?;
+        back.cancel().await?;
         let entity = ("workflow", id.0);
         let both = (Some(&before), None);
         let mut deleted = change_in(&application, "workflow.delete", entity, both)?;
-        note_cancelled(&mut deleted.before, "cancelledActions", cancelled);
+        back.leave_rest(&mut deleted.before).await?;
         tx.commit(caller, now, &[deleted]).await?;
+        self.wake.hint();
         Ok(before)
     }
 

@@ -41,6 +41,14 @@ impl ActionStatus {
         Self::Cancelled,
     ];
 
+    /// The states of work that has not ended.
+    pub const OPEN: [Self; 2] = [Self::Pending, Self::Processing];
+
+    /// Whether the state of that name is one of work that has not ended.
+    pub fn is_open(name: &str) -> bool {
+        Self::OPEN.iter().any(|open| open.as_str() == name)
+    }
+
     /// The name in the database.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -104,7 +104,7 @@ impl Executor {
         now: DateTime<Utc>,
     ) -> Target {
         let is_known = !matches!(held.target, Target::Unread) && is_fresh(held.known_at, now);
-        if place == Place::Here || is_known {
+        if place == Place::Here || is_known || matches!(held.target, Target::Withheld(_)) {
             return held.target;
         }
         match self.targets.fresh(&self.app, place, now).await {
@@ -128,6 +128,9 @@ impl Executor {
     ) -> Option<Finished> {
         let now = self.clock().now();
         let action = &claimed.action;
+        if let Target::Withheld(pause) = target {
+            return Some(verdict::given_back_for(claimed, now + *pause));
+        }
         if let Target::Gone = target {
             return Some(verdict::gone(claimed, now));
         }

@@ -3,16 +3,22 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::PoisonError;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Duration, Utc};
 use uuid::Uuid;
 
 use super::Executor;
 use super::job::Job;
 use super::lanes::{Held, Work};
 use super::target::Target;
+use crate::domain::scheduled_action::ScheduledAction;
 use crate::error::Result;
 use crate::store::executor::{self, Claim, Claimed};
+use crate::store::withdrawal;
 
+/// For how long what is being taken back is given back: it is cancelled before, as a rule.
+const WITHDRAWN: Duration = Duration::minutes(1);
+/// For how long work is given back of which it is not known whether it is being taken back.
+const UNKNOWN: Duration = Duration::seconds(1);
 /// Over how many lanes a claim is spread at the most.
 const SPREAD_MAX: usize = 50;
 
@@ -65,7 +71,13 @@ impl Executor {
         let lanes = claimed.iter().map(|held| held.action.lane).collect();
         let filled = count as u64 == limit;
         self.turn.lock().unwrap_or_else(PoisonError::into_inner).took(lanes, filled);
-        self.lanes.push(self.aim(claimed, now).await);
+        let mut work = self.aim(claimed, now).await;
+        if count > 0 {
+            // Read behind the claim: a withdrawal does not end before what was claimed is given back.
+            let withdrawn = withdrawal::owners(self.app.store.read()).await;
+            work.iter_mut().for_each(|work| withhold(work, &withdrawn));
+        }
+        self.lanes.push(work);
         Ok(count)
     }
 
@@ -94,6 +106,29 @@ impl Executor {
         });
         work.collect()
     }
+}
+
+/// Lets work not be started that is being taken back, or of which that is not known.
+fn withhold(work: &mut Work, withdrawn: &Result<HashSet<Uuid>>) {
+    let pause = match withdrawn {
+        Ok(owners) if !is_of(&work.claimed.action, owners) => return,
+        Ok(_) => WITHDRAWN,
+        Err(_) => UNKNOWN,
+    };
+    work.target.target = Target::Withheld(pause);
+}
+
+/// Whether one of these is an owner of the work.
+fn is_of(action: &ScheduledAction, owners: &HashSet<Uuid>) -> bool {
+    let (cause, concern) = (&action.cause, &action.concern);
+    let theirs = [
+        cause.trigger_id.map(|id| id.0),
+        cause.trigger_rule_id.map(|id| id.0),
+        cause.workflow_id.map(|id| id.0),
+        concern.backend_id.map(|id| id.0),
+        concern.line_oa_id.map(|id| id.0),
+    ];
+    !owners.is_empty() && theirs.into_iter().flatten().any(|id| owners.contains(&id))
 }
 
 #[cfg(test)]

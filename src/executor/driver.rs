@@ -87,6 +87,8 @@ struct Driver {
     begun: Beside,
     /// Walks cycles.
     walked: Beside,
+    /// Takes back what waits.
+    withdrawn: Beside,
     /// Counts what waits.
     gauges: Beside,
     skew: chrono::Duration,
@@ -110,6 +112,7 @@ pub async fn run(executor: Arc<Executor>, stop: CancellationToken) {
         events: Beside::new("events"),
         begun: Beside::new("beginning cycles"),
         walked: Beside::new("walking cycles"),
+        withdrawn: Beside::new("taking back"),
         gauges: Beside::new("gauges"),
         skew: chrono::Duration::zero(),
         clocks: (executor.clock().now(), Instant::now()),
@@ -205,7 +208,7 @@ impl Driver {
             None => next_due(executor.app.store.read()).await?,
         };
         let is_due = |at: Option<DateTime<Utc>>| at.is_some_and(|at| at <= now);
-        self.start_rules(&due, now).await;
+        self.start_others(&due, now).await;
         let mut did = 0;
         let pass_at =
             self.ahead.soon(&due, now).or((look || is_due(due.trigger_at)).then_some(now));
@@ -233,8 +236,9 @@ impl Driver {
         Ok(self.until(due, now, blocked))
     }
 
-    /// Lets due events be evaluated and cycles begun and walked, each unless that is being done.
-    async fn start_rules(&mut self, due: &NextDue, now: DateTime<Utc>) {
+    /// Lets due events be evaluated, cycles begun and walked, and work be taken back, each unless that is
+    /// being done.
+    async fn start_others(&mut self, due: &NextDue, now: DateTime<Utc>) {
         let is_due = |at: Option<DateTime<Utc>>| at.is_some_and(|at| at <= now);
         if is_due(due.event_at) {
             let executor = self.executor.clone();
@@ -259,6 +263,14 @@ impl Driver {
                 Ok(())
             };
             self.walked.start(work).await;
+        }
+        if is_due(due.withdrawal_at) {
+            let executor = self.executor.clone();
+            let work = async move {
+                executor.did(usize::from(executor.withdraw(executor.clock().now()).await?));
+                Ok(())
+            };
+            self.withdrawn.start(work).await;
         }
     }
 
@@ -354,7 +366,9 @@ impl Driver {
 
     async fn stop(self, finishers: TaskTracker) {
         let Self { executor, done, workers, skew, .. } = self;
-        [&self.events, &self.begun, &self.walked, &self.gauges].into_iter().for_each(Beside::abort);
+        [&self.events, &self.begun, &self.walked, &self.withdrawn, &self.gauges]
+            .into_iter()
+            .for_each(Beside::abort);
         for work in executor.lanes.drain() {
             let finished = super::verdict::given_back(&work.claimed);
             let at = executor.clock().now();

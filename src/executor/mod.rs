@@ -44,6 +44,7 @@ mod target;
 mod verdict;
 mod waiting;
 mod walks;
+mod withdraw;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -192,6 +193,9 @@ impl Executor {
             }
             if is_due(due.cycle_at) {
                 did += usize::from(self.walk_cycle(now).await?);
+            }
+            if is_due(due.withdrawal_at) {
+                did += usize::from(self.withdraw(now).await?);
             }
             did += self.claim(now, BATCH).await?;
             report.reaped += reaped;

@@ -38,6 +38,9 @@ pub(super) enum Target {
     Inactive,
     /// The LINE OA sends nothing until then.
     Paused(DateTime<Utc>, Arc<str>),
+    /// It is not done now, and given back for so long: it is being taken back, or whether it is could not
+    /// be read.
+    Withheld(Duration),
     /// It could not be read yet: the database was away.
     Unread,
     /// It was deleted.

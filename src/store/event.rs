@@ -87,7 +87,7 @@ pub async fn insert(db: &impl ConnectionTrait, events: &[Event]) -> Result<HashS
 
 /// Events that are not evaluated yet, oldest first, held until the transaction ends.
 pub async fn pending(db: &impl ConnectionTrait, limit: u64) -> Result<Vec<Event>> {
-    let values = vec![i64::try_from(limit).unwrap_or(i64::MAX).into()];
+    let values = vec![dialect::limit(limit)];
     let rows = dialect::PENDING_EVENTS.rows::<Model>(db, values).await?;
     Ok(rows.into_iter().map(Into::into).collect())
 }

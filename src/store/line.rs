@@ -11,6 +11,7 @@ use sea_orm::{
     PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
 };
 
+use super::delivery::Why;
 use super::entity::{
     audience, line_oa, line_user, rule_user_state, scheduled_trigger_execution, trigger_rule,
 };
@@ -249,15 +250,15 @@ pub async fn wake(db: &impl ConnectionTrait, id: LineOaId, now: DateTime<Utc>) -
     dialect::WAKE_LANES.run(db, vec![dialect::ids([id.0]), now.into()]).await
 }
 
-/// Cancels the open work of a LINE OA. Attempts under way are not stopped, but what comes of them
-/// changes nothing. Answers how much was cancelled.
+/// Cancels up to `limit` pieces of open work of a LINE OA. Attempts under way are not stopped, but what
+/// comes of them changes nothing. Answers how much was cancelled.
 pub async fn cancel_of_line_oa(
     db: &impl ConnectionTrait,
     id: LineOaId,
-    reason: &str,
-    now: DateTime<Utc>,
+    (reason, now): Why<'_>,
+    limit: u64,
 ) -> Result<u64> {
-    let values = vec![id.0.into(), reason.into(), now.into()];
+    let values = vec![id.0.into(), reason.into(), now.into(), dialect::limit(limit)];
     dialect::CANCEL_LINE_ACTIONS.run(db, values).await
 }
 

@@ -39,6 +39,7 @@ pub mod supersede;
 pub mod trigger;
 pub mod trigger_log;
 mod wanted;
+pub mod withdrawal;
 pub mod workflow;
 
 use std::ops::Deref;
@@ -173,8 +174,9 @@ pub fn planned_statements(engine: Engine) -> [(&'static str, &'static str); 7] {
 /// The statements that end or delete work of something that is deleted, by name, for the tests that
 /// look at their plans.
 #[doc(hidden)]
-pub fn removal_statements(engine: Engine) -> [(&'static str, &'static str); 7] {
-    use dialect::{CANCEL_BACKEND_ACTIONS, CANCEL_LINE_ACTIONS, CANCEL_WORKFLOW_ACTIONS};
+pub fn removal_statements(engine: Engine) -> [(&'static str, &'static str); 8] {
+    use dialect::{CANCEL_BACKEND_ACTIONS, CANCEL_LINE_ACTIONS};
+    use dialect::{CANCEL_RULE_ACTIONS, CANCEL_WORKFLOW_ACTIONS};
     use dialect::{DELETE_APPLICATION_WORK, DELETE_OPEN_APPLICATION_WORK};
     use dialect::{DELETE_OPEN_PROJECT_WORK, DELETE_PROJECT_WORK};
     let text = |sql: &dialect::Sql| match engine {
@@ -184,6 +186,7 @@ pub fn removal_statements(engine: Engine) -> [(&'static str, &'static str); 7] {
     [
         ("cancel_backend", text(&CANCEL_BACKEND_ACTIONS)),
         ("cancel_line", text(&CANCEL_LINE_ACTIONS)),
+        ("cancel_rule", text(&CANCEL_RULE_ACTIONS)),
         ("cancel_workflow", text(&CANCEL_WORKFLOW_ACTIONS)),
         ("delete_applications", text(&DELETE_APPLICATION_WORK)),
         ("delete_open_applications", text(&DELETE_OPEN_APPLICATION_WORK)),

@@ -139,7 +139,8 @@ async fn delete(tx: &Tx, table: Table, ids: Vec<Uuid>) -> Result<u64> {
         Table::Cycles => gone!(scheduled_trigger_execution).exec(&**tx).await?,
         Table::Actions => {
             // Somebody may have had it tried again since it was read.
-            let ended = scheduled_action::Column::Status.is_not_in(OPEN.map(ActionStatus::as_str));
+            let ended = scheduled_action::Column::Status
+                .is_not_in(ActionStatus::OPEN.map(ActionStatus::as_str));
             gone!(scheduled_action).filter(ended).exec(&**tx).await?
         }
         Table::Occurrences => {
@@ -152,9 +153,6 @@ async fn delete(tx: &Tx, table: Table, ids: Vec<Uuid>) -> Result<u64> {
     };
     Ok(deleted.rows_affected)
 }
-
-/// The states of work that has not ended.
-const OPEN: [ActionStatus; 2] = [ActionStatus::Pending, ActionStatus::Processing];
 
 /// Those of `occurrences` that have no open delivery. Their deliveries are held, so that nobody has
 /// one tried again meanwhile; somebody may have done so since the occurrences were read.
@@ -171,9 +169,11 @@ async fn without_open(tx: &Tx, occurrences: Vec<Uuid>) -> Result<Vec<Uuid>> {
         .into_tuple::<(Option<Uuid>, String)>()
         .all(&**tx)
         .await?;
-    let is_open = |status: &str| OPEN.into_iter().any(|open| open.as_str() == status);
-    let open: HashSet<_> =
-        deliveries.iter().filter(|(_, status)| is_open(status)).filter_map(|(id, _)| *id).collect();
+    let open: HashSet<_> = deliveries
+        .iter()
+        .filter(|(_, status)| ActionStatus::is_open(status))
+        .filter_map(|(id, _)| *id)
+        .collect();
     Ok(occurrences.into_iter().filter(|id| !open.contains(id)).collect())
 }
 
@@ -221,8 +221,7 @@ pub async fn delete_logs(tx: &Tx, kind: Logs, since: DateTime<Utc>, limit: u64) 
 /// Deletes up to `limit` rows of what rate control remembers of rules that were deleted at `now` or
 /// before. Answers how many.
 pub async fn delete_rule_states(tx: &Tx, now: DateTime<Utc>, limit: u64) -> Result<u64> {
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    dialect::DELETE_RULE_STATES.run(&**tx, vec![now.into(), limit.into()]).await
+    dialect::DELETE_RULE_STATES.run(&**tx, vec![now.into(), dialect::limit(limit)]).await
 }
 
 /// Deletes executors that were last here before `since`. Answers how many.

@@ -254,7 +254,7 @@ pub async fn due(
     now: DateTime<Utc>,
     limit: u64,
 ) -> Result<Vec<TriggerRule>> {
-    let values = vec![now.into(), i64::try_from(limit).unwrap_or(i64::MAX).into()];
+    let values = vec![now.into(), dialect::limit(limit)];
     let rows = dialect::DUE_RULES.rows::<Model>(db, values).await?;
     Ok(rows.into_iter().map(Into::into).collect())
 }

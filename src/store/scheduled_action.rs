@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::delivery::IdRow;
+use super::delivery::{IdRow, Why};
 use super::dialect::{self, hex, time};
 use super::entity::scheduled_action::{Column, Entity, Model};
 use super::paging::{By, page};
@@ -177,15 +177,16 @@ pub async fn address(
     Ok(())
 }
 
-/// Cancels open work of a rule. Answers how much. Attempts under way are not stopped, but what comes
-/// of them changes nothing.
+/// Cancels up to `limit` pieces of open work of a rule. Answers how many. Attempts under way are not
+/// stopped, but what comes of them changes nothing.
 pub async fn cancel_of_rule(
     db: &impl ConnectionTrait,
     rule: TriggerRuleId,
-    reason: &str,
-    now: DateTime<Utc>,
+    (reason, now): Why<'_>,
+    limit: u64,
 ) -> Result<u64> {
-    dialect::CANCEL_RULE_ACTIONS.run(db, vec![rule.0.into(), reason.into(), now.into()]).await
+    let values = vec![rule.0.into(), reason.into(), now.into(), dialect::limit(limit)];
+    dialect::CANCEL_RULE_ACTIONS.run(db, values).await
 }
 
 /// Which work is wanted. Empty: all that the scope lets see.

@@ -1,11 +1,11 @@
 //! Workflows of applications.
 
-use chrono::{DateTime, Utc};
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel, QueryFilter,
 };
 use uuid::Uuid;
 
+use super::delivery::Why;
 use super::entity::workflow;
 use super::paging::{By, page};
 use super::{Hold, Tx, dialect, scope};
@@ -61,15 +61,15 @@ pub async fn delete(db: &impl ConnectionTrait, id: WorkflowId) -> Result<()> {
     Ok(())
 }
 
-/// Cancels the open work of a workflow. Attempts under way are not stopped, but what comes of them
-/// changes nothing. Answers how much was cancelled.
+/// Cancels up to `limit` pieces of open work of a workflow. Attempts under way are not stopped, but
+/// what comes of them changes nothing. Answers how much was cancelled.
 pub async fn cancel_of_workflow(
     db: &impl ConnectionTrait,
     id: WorkflowId,
-    reason: &str,
-    now: DateTime<Utc>,
+    (reason, now): Why<'_>,
+    limit: u64,
 ) -> Result<u64> {
-    let values = vec![id.0.into(), reason.into(), now.into()];
+    let values = vec![id.0.into(), reason.into(), now.into(), dialect::limit(limit)];
     dialect::CANCEL_WORKFLOW_ACTIONS.run(db, values).await
 }
 

@@ -111,6 +111,11 @@ pub(super) fn ids(ids: impl IntoIterator<Item = impl Into<Uuid>>) -> Value {
     json!(ids).to_string().into()
 }
 
+/// How many rows at the most, as a parameter.
+pub(super) fn limit(rows: u64) -> Value {
+    i64::try_from(rows).unwrap_or(i64::MAX).into()
+}
+
 /// Rows as one parameter.
 pub(super) fn rows(rows: &[impl serde::Serialize]) -> Result<Value> {
     Ok(serde_json::to_string(rows).map_err(Error::internal)?.into())

@@ -148,29 +148,6 @@ pub(in crate::store) const REAP: Sql = Sql {
         RETURNING id, retry_count",
 };
 
-/// Cancels the open work of a trigger's pending occurrences. `$1` trigger, `$2` reason, `$3` now.
-pub(in crate::store) const CANCEL_TRIGGER_ACTIONS: Sql = Sql {
-    sqlite: concat!(
-        "UPDATE scheduled_action ",
-        cancelled!(),
-        "
-        WHERE trigger_occurrence_id IN (
-                SELECT id FROM trigger_occurrence WHERE trigger_id = $1 AND status = 'pending')
-            AND status IN ('pending', 'processing')"
-    ),
-    postgres: concat!(
-        "WITH held AS MATERIALIZED (SELECT a.id FROM trigger_occurrence o
-            JOIN scheduled_action a ON a.trigger_occurrence_id = o.id
-            WHERE o.trigger_id = $1 AND o.status = 'pending'
-                AND a.status IN ('pending', 'processing')
-            ORDER BY a.id FOR UPDATE OF a)
-        UPDATE scheduled_action a ",
-        cancelled!(),
-        "
-        FROM held h WHERE a.id = h.id AND a.status IN ('pending', 'processing')"
-    ),
-};
-
 /// Cancels open work of occurrences. `$1` occurrence ids, `$2` reason, `$3` now.
 pub(in crate::store) const CANCEL_ACTIONS: Sql = Sql {
     sqlite: concat!(

@@ -6,25 +6,103 @@
 
 use super::Sql;
 
+/// Cancels some of the open work that `$which` finds. Read first and held then: a limit beside an order
+/// by id would walk the whole table by its key.
+macro_rules! cancel_some_postgres {
+    ($which:literal) => {
+        concat!(
+            "WITH open AS MATERIALIZED (SELECT id FROM scheduled_action WHERE ",
+            $which,
+            " LIMIT $4),
+            held AS MATERIALIZED (SELECT id FROM scheduled_action
+                WHERE id = ANY (ARRAY(SELECT id FROM open))
+                    AND status IN ('pending', 'processing') ORDER BY id FOR UPDATE)
+            UPDATE scheduled_action a ",
+            cancelled!(),
+            "
+            WHERE a.id = ANY (ARRAY(SELECT id FROM held))
+                AND a.status IN ('pending', 'processing')"
+        )
+    };
+}
+
+/// The same, of what waits and of what is being worked on.
+macro_rules! cancel_some_sqlite {
+    ($pending:literal, $processing:literal) => {
+        concat!(
+            "UPDATE scheduled_action ",
+            cancelled!(),
+            "
+            WHERE id IN (
+                SELECT id FROM scheduled_action WHERE status = 'pending' AND ",
+            $pending,
+            " UNION ALL
+                SELECT id FROM scheduled_action WHERE status = 'processing' AND ",
+            $processing,
+            " LIMIT $4)"
+        )
+    };
+}
+
 /// Cancels open work of a backend. Answers the occurrences it was for. What waits for a backend
-/// stands in its lane. `$1` backend, `$2` reason, `$3` now.
+/// stands in its lane. `$1` backend, `$2` reason, `$3` now, `$4` how many at the most.
 pub(in crate::store) const CANCEL_BACKEND_ACTIONS: Sql = Sql {
+    sqlite: concat!(
+        cancel_some_sqlite!("lane = $1 AND backend_id = $1", "backend_id = $1"),
+        " RETURNING trigger_occurrence_id AS id"
+    ),
+    postgres: concat!(
+        cancel_some_postgres!(
+            "status = 'pending' AND lane = $1 AND backend_id = $1
+                OR status = 'processing' AND backend_id = $1"
+        ),
+        " RETURNING a.trigger_occurrence_id AS id"
+    ),
+};
+
+/// Cancels open work of a LINE OA. `$1` LINE OA, `$2` reason, `$3` now, `$4` how many at the most.
+pub(in crate::store) const CANCEL_LINE_ACTIONS: Sql = Sql {
+    sqlite: cancel_some_sqlite!("line_oa_id = $1", "line_oa_id = $1"),
+    postgres: cancel_some_postgres!(
+        "status = 'pending' AND line_oa_id = $1 OR status = 'processing' AND line_oa_id = $1"
+    ),
+};
+
+/// Cancels open work of a workflow. `$1` workflow, `$2` reason, `$3` now, `$4` how many at the most.
+pub(in crate::store) const CANCEL_WORKFLOW_ACTIONS: Sql = Sql {
+    sqlite: cancel_some_sqlite!("workflow_id = $1", "workflow_id = $1"),
+    postgres: cancel_some_postgres!(
+        "status = 'pending' AND workflow_id = $1 OR status = 'processing' AND workflow_id = $1"
+    ),
+};
+
+/// Cancels open work of a rule. `$1` rule, `$2` reason, `$3` now, `$4` how many at the most.
+pub(in crate::store) const CANCEL_RULE_ACTIONS: Sql = Sql {
     sqlite: concat!(
         "UPDATE scheduled_action ",
         cancelled!(),
         "
-        WHERE id IN (
-            SELECT id FROM scheduled_action
-                WHERE status = 'pending' AND lane = $1 AND backend_id = $1
-            UNION ALL
-            SELECT id FROM scheduled_action WHERE status = 'processing' AND backend_id = $1)
+        WHERE id IN (SELECT id FROM scheduled_action
+            WHERE trigger_rule_id = $1 AND status IN ('pending', 'processing') LIMIT $4)"
+    ),
+    postgres: cancel_some_postgres!("trigger_rule_id = $1 AND status IN ('pending', 'processing')"),
+};
+
+/// Cancels these pieces of work, whoever holds them. Answers the occurrences they were for. `$1` ids,
+/// `$2` reason, `$3` now.
+pub(in crate::store) const CANCEL_WORK: Sql = Sql {
+    sqlite: concat!(
+        "UPDATE scheduled_action ",
+        cancelled!(),
+        "
+        WHERE id IN (SELECT unhex(value) FROM jsonb_each($1))
+            AND status IN ('pending', 'processing')
         RETURNING trigger_occurrence_id AS id"
     ),
     postgres: concat!(
         "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
-            WHERE status = 'pending' AND lane = $1 AND backend_id = $1
-                OR status = 'processing' AND backend_id = $1
-            ORDER BY id FOR UPDATE)
+            WHERE id = ANY (ARRAY(SELECT x::uuid FROM json_array_elements_text($1::json) x))
+                AND status IN ('pending', 'processing') ORDER BY id FOR UPDATE)
         UPDATE scheduled_action a ",
         cancelled!(),
         "
@@ -33,50 +111,14 @@ pub(in crate::store) const CANCEL_BACKEND_ACTIONS: Sql = Sql {
     ),
 };
 
-/// Cancels open work of a LINE OA. `$1` LINE OA, `$2` reason, `$3` now.
-pub(in crate::store) const CANCEL_LINE_ACTIONS: Sql = Sql {
-    sqlite: concat!(
-        "UPDATE scheduled_action ",
-        cancelled!(),
-        "
-        WHERE id IN (
-            SELECT id FROM scheduled_action WHERE status = 'pending' AND line_oa_id = $1
-            UNION ALL
-            SELECT id FROM scheduled_action WHERE status = 'processing' AND line_oa_id = $1)"
-    ),
-    postgres: concat!(
-        "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
-            WHERE status = 'pending' AND line_oa_id = $1
-                OR status = 'processing' AND line_oa_id = $1
-            ORDER BY id FOR UPDATE)
-        UPDATE scheduled_action a ",
-        cancelled!(),
-        "
-        WHERE a.id = ANY (ARRAY(SELECT id FROM held)) AND a.status IN ('pending', 'processing')"
-    ),
-};
-
-/// Cancels open work of a workflow. `$1` workflow, `$2` reason, `$3` now.
-pub(in crate::store) const CANCEL_WORKFLOW_ACTIONS: Sql = Sql {
-    sqlite: concat!(
-        "UPDATE scheduled_action ",
-        cancelled!(),
-        "
-        WHERE id IN (
-            SELECT id FROM scheduled_action WHERE status = 'pending' AND workflow_id = $1
-            UNION ALL
-            SELECT id FROM scheduled_action WHERE status = 'processing' AND workflow_id = $1)"
-    ),
-    postgres: concat!(
-        "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
-            WHERE status = 'pending' AND workflow_id = $1
-                OR status = 'processing' AND workflow_id = $1
-            ORDER BY id FOR UPDATE)
-        UPDATE scheduled_action a ",
-        cancelled!(),
-        "
-        WHERE a.id = ANY (ARRAY(SELECT id FROM held)) AND a.status IN ('pending', 'processing')"
-    ),
+/// Those of these pieces of work that wait and that nobody holds, held until the transaction ends.
+/// `$1` ids.
+pub(in crate::store) const HOLD_WAITING_WORK: Sql = Sql {
+    sqlite: "SELECT id FROM scheduled_action
+        WHERE id IN (SELECT unhex(value) FROM jsonb_each($1)) AND status = 'pending'",
+    postgres: "SELECT id FROM scheduled_action
+        WHERE id = ANY (ARRAY(SELECT x::uuid FROM json_array_elements_text($1::json) x))
+            AND status = 'pending' ORDER BY id FOR UPDATE SKIP LOCKED",
 };
 
 /// Deletes all work of applications: deliveries of their occurrences, calls, and what is part of

@@ -255,25 +255,6 @@ pub(in crate::store) const COPY_ACTIONS: Sql = Sql {
             JOIN scheduled_action a ON a.id = r.parent_id",
 };
 
-/// Cancels open work of a rule. `$1` rule, `$2` reason, `$3` now.
-pub(in crate::store) const CANCEL_RULE_ACTIONS: Sql = Sql {
-    sqlite: concat!(
-        "UPDATE scheduled_action ",
-        cancelled!(),
-        "
-        WHERE trigger_rule_id = $1 AND status IN ('pending', 'processing')"
-    ),
-    postgres: concat!(
-        "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
-            WHERE trigger_rule_id = $1 AND status IN ('pending', 'processing')
-            ORDER BY id FOR UPDATE)
-        UPDATE scheduled_action a ",
-        cancelled!(),
-        "
-        FROM held h WHERE a.id = h.id AND a.status IN ('pending', 'processing')"
-    ),
-};
-
 /// Cancels open work about subjects of which a later event has come; work whose event is kept no more
 /// is older. Answers of which rules, subjects and users, and whether it was never attempted. `$1` rows {line_oa_id, subject, occurred_at}, `$2` now.
 pub(in crate::store) const SUPERSEDE_ACTIONS: Sql = Sql {

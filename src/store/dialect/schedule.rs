@@ -135,14 +135,15 @@ pub(in crate::store) const SETTLE_OCCURRENCES: Sql = Sql {
         RETURNING o.id, o.application_id, o.status, o.created_at, o.scheduled_at",
 };
 
-/// Ends the pending occurrences of a trigger; what has not been delivered of them counts as
-/// failed. Answers their ids. `$1` trigger, `$2` reason, `$3` now.
+/// Ends occurrences that are pending; what has not been delivered of them counts as failed. Answers
+/// their ids. `$1` ids, `$2` reason, `$3` now.
 pub(in crate::store) const CANCEL_OCCURRENCES: Sql = Sql {
     sqlite: "UPDATE trigger_occurrence SET status = 'cancelled', reason = $2, finished_at = $3,
             next_attempt_at = NULL, failed = deliveries - delivered
-        WHERE trigger_id = $1 AND status = 'pending' RETURNING id",
+        WHERE id IN (SELECT unhex(value) FROM jsonb_each($1)) AND status = 'pending' RETURNING id",
     postgres: "WITH held AS MATERIALIZED (SELECT id FROM trigger_occurrence
-            WHERE trigger_id = $1 AND status = 'pending' ORDER BY id FOR UPDATE)
+            WHERE id = ANY (ARRAY(SELECT x::uuid FROM json_array_elements_text($1::json) x))
+                AND status = 'pending' ORDER BY id FOR UPDATE)
         UPDATE trigger_occurrence o SET status = 'cancelled', reason = $2, finished_at = $3,
             next_attempt_at = NULL, failed = o.deliveries - o.delivered
         FROM held h WHERE o.id = h.id AND o.status = 'pending' RETURNING o.id",
@@ -155,7 +156,8 @@ pub(in crate::store) const ACTIVE_TRIGGERS: Sql = Sql {
 };
 
 /// The earliest due time of triggers, of pending work, of waiting occurrences and of time-based
-/// rules, and the oldest event and cycle that are not worked off; each none when there is nothing.
+/// rules, and the oldest event, cycle and withdrawal that are not worked off; each none when there is
+/// nothing.
 pub(in crate::store) const NEXT_DUE: Sql = Sql {
     sqlite: r#"SELECT
         (SELECT min(next_fire_at) FROM "trigger" WHERE next_fire_at IS NOT NULL) AS trigger_at,
@@ -165,7 +167,8 @@ pub(in crate::store) const NEXT_DUE: Sql = Sql {
         (SELECT min(next_fire_at) FROM trigger_rule WHERE next_fire_at IS NOT NULL) AS rule_at,
         (SELECT received_at FROM event WHERE status = 'pending' ORDER BY id LIMIT 1) AS event_at,
         (SELECT started_at FROM scheduled_trigger_execution WHERE status = 'processing'
-            ORDER BY id LIMIT 1) AS cycle_at"#,
+            ORDER BY id LIMIT 1) AS cycle_at,
+        (SELECT min(created_at) FROM withdrawal) AS withdrawal_at"#,
     postgres: r#"SELECT
         (SELECT min(next_fire_at) FROM "trigger" WHERE next_fire_at IS NOT NULL) AS trigger_at,
         (SELECT min(execute_at) FROM scheduled_action WHERE status = 'pending') AS action_at,
@@ -174,5 +177,6 @@ pub(in crate::store) const NEXT_DUE: Sql = Sql {
         (SELECT min(next_fire_at) FROM trigger_rule WHERE next_fire_at IS NOT NULL) AS rule_at,
         (SELECT received_at FROM event WHERE status = 'pending' ORDER BY id LIMIT 1) AS event_at,
         (SELECT started_at FROM scheduled_trigger_execution WHERE status = 'processing'
-            ORDER BY id LIMIT 1) AS cycle_at"#,
+            ORDER BY id LIMIT 1) AS cycle_at,
+        (SELECT min(created_at) FROM withdrawal) AS withdrawal_at"#,
 };

@@ -25,4 +25,5 @@ pub mod trigger_log;
 pub mod trigger_occurrence;
 pub mod trigger_rule;
 pub mod user;
+pub mod withdrawal;
 pub mod workflow;

@@ -32,7 +32,7 @@ pub async fn due_triggers(
     now: DateTime<Utc>,
     limit: u64,
 ) -> Result<Vec<Trigger>> {
-    let values = vec![now.into(), i64::try_from(limit).unwrap_or(i64::MAX).into()];
+    let values = vec![now.into(), dialect::limit(limit)];
     let rows = dialect::DUE_TRIGGERS.rows::<trigger::Model>(db, values).await?;
     Ok(rows.into_iter().map(Into::into).collect())
 }
@@ -165,7 +165,7 @@ pub async fn waiting_occurrences(
     now: DateTime<Utc>,
     limit: u64,
 ) -> Result<Vec<Occurrence>> {
-    let values = vec![now.into(), i64::try_from(limit).unwrap_or(i64::MAX).into()];
+    let values = vec![now.into(), dialect::limit(limit)];
     let rows = dialect::WAITING_OCCURRENCES.rows::<trigger_occurrence::Model>(db, values).await?;
     Ok(rows.into_iter().map(Into::into).collect())
 }

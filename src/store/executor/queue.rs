@@ -124,7 +124,7 @@ async fn claim_rows(tx: &Tx, claim: Claim<'_>, start_after: Uuid) -> Result<Vec<
         claim.now.into(),
         claim.lease.token.into(),
         claim.lease.until.into(),
-        i64::try_from(claim.limit).unwrap_or(i64::MAX).into(),
+        dialect::limit(claim.limit),
         i64::try_from(claim.per_lane).unwrap_or(i64::MAX).into(),
         start_after.into(),
         dialect::ids(claim.without.iter().copied()),
@@ -267,7 +267,7 @@ pub async fn reap(
         id: Uuid,
         retry_count: i32,
     }
-    let values = vec![now.into(), i64::try_from(limit).unwrap_or(i64::MAX).into()];
+    let values = vec![now.into(), dialect::limit(limit)];
     let rows = dialect::REAP.rows::<Row>(db, values).await?;
     let reaped = |row: Row| Reaped { id: row.id.into(), retry_count: row.retry_count };
     Ok(rows.into_iter().map(reaped).collect())

@@ -30,11 +30,13 @@ pub struct NextDue {
     pub event_at: Option<DateTime<Utc>>,
     /// Since when the oldest cycle is being walked.
     pub cycle_at: Option<DateTime<Utc>>,
+    /// Since when the oldest withdrawal goes on.
+    pub withdrawal_at: Option<DateTime<Utc>>,
 }
 
 impl NextDue {
     /// Each of them.
-    pub fn times(&self) -> [Option<DateTime<Utc>>; 6] {
+    pub fn times(&self) -> [Option<DateTime<Utc>>; 7] {
         [
             self.trigger_at,
             self.action_at,
@@ -42,6 +44,7 @@ impl NextDue {
             self.rule_at,
             self.event_at,
             self.cycle_at,
+            self.withdrawal_at,
         ]
     }
 

@@ -12,3 +12,4 @@ mod lost_answer;
 mod mishaps;
 mod off;
 mod retry_many;
+pub mod withdrawal;

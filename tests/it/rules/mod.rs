@@ -14,3 +14,4 @@ mod races;
 mod rates;
 mod records;
 mod weather;
+mod withdrawal;

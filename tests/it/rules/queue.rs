@@ -77,7 +77,8 @@ async fn work_that_is_cancelled_is_not_done() {
     assert!(!scheduled_action::cancel(&*tx, first, "once more", now).await.unwrap());
     tx.commit_unaudited().await.unwrap();
     let tx = p.t.app.store.begin().await.unwrap();
-    let cancelled = scheduled_action::cancel_of_rule(&*tx, rule.id, "rule_disabled", now).await;
+    let cancelled =
+        scheduled_action::cancel_of_rule(&*tx, rule.id, ("rule_disabled", now), 1_000).await;
     assert_eq!(cancelled.unwrap(), 1);
     tx.commit_unaudited().await.unwrap();
     p.t.advance(3600);

@@ -100,7 +100,7 @@ impl Seen {
     pub fn changes(&self) -> BTreeMap<String, Vec<&AuditLog>> {
         let mut changes = BTreeMap::<_, Vec<_>>::new();
         let of_triggers = self.audit.iter().filter(|row| row.entity_type == "trigger");
-        for row in of_triggers.filter(|row| row.action != "trigger.run") {
+        for row in of_triggers.filter(|row| !BESIDE.contains(&row.action.as_str())) {
             changes.entry(row.entity_id.to_string()).or_default().push(row);
         }
         changes
@@ -142,6 +142,9 @@ impl Seen {
         requests
     }
 }
+
+/// Rows about a trigger that leave it as it is.
+const BESIDE: [&str; 2] = ["trigger.run", "trigger.cancel_rest"];
 
 /// Whether a change makes other instants due than before.
 fn starts_window(change: &AuditLog) -> bool {

@@ -26,7 +26,7 @@ pub const MEMBERS: usize = 4;
 /// How far a clock may be off.
 pub const SKEW: i64 = 5_000;
 /// Much shorter than a server's, so that much happens in few steps.
-pub const SETTINGS: [(&str, &str); 11] = [
+pub const SETTINGS: [(&str, &str); 12] = [
     // 32 bytes: a passphrase costs each process a moment.
     ("PFY_SECRET_KEY", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="),
     ("PFY_CRON_TRIGGER_CHECK_INTERVAL", "10s"),
@@ -39,6 +39,8 @@ pub const SETTINGS: [(&str, &str); 11] = [
     ("PFY_DISPATCH_RETRY_MAX", "30s"),
     ("PFY_DISPATCH_RETRY_MAX_ATTEMPTS", "6"),
     ("PFY_DISPATCH_RETRY_MAX_AGE", "5m"),
+    // So that what is disabled with little that waits is taken back in steps, too.
+    ("PFY_RETENTION_BATCH", "2"),
 ];
 /// A round that takes more steps than this will never end.
 const STEPS_MAX: usize = 20_000;

@@ -24,5 +24,6 @@ mod text;
 mod traffic;
 mod unique;
 mod waiting;
+mod withdrawal;
 mod work;
 pub mod world;

@@ -64,7 +64,9 @@ fn values(statement: &str) -> Vec<Value> {
         "settle" => {
             vec![format!(r#"[{{"id":"{token}","delivered":1,"failed":0}}]"#).into(), now]
         }
-        cancel if cancel.starts_with("cancel_") => vec![token.into(), "why".into(), now],
+        cancel if cancel.starts_with("cancel_") => {
+            vec![token.into(), "why".into(), now, 5_000_i64.into()]
+        }
         "delete_applications" | "delete_open_applications" => {
             vec![format!("[\"{}\"]", token.simple()).into()]
         }
@@ -169,6 +171,7 @@ async fn what_ends_the_work_of_something_deleted_does_not_read_all_that_has_ende
             "delete_applications" => {
                 &["idx_scheduled_action_occurrence", "idx_scheduled_action_own"]
             }
+            "cancel_rule" => &["idx_scheduled_action_rule"],
             "delete_project" => &["idx_scheduled_action_own"],
             _ => &["idx_scheduled_action_processing"],
         };
