@@ -177,16 +177,15 @@ async fn key_ends(
     }
 }
 
-/// Holds what the work leads to and belongs to, so that nothing of it is deleted meanwhile. In the
-/// order in which a deletion holds them. The work itself has ended, so that nobody who holds one of
-/// them waits for it.
+/// Holds what the work leads to and belongs to, so that nothing of it is deleted meanwhile, in the order
+/// of locks. The work itself has ended, so that nobody who holds one of them waits for it.
 async fn hold_what_it_needs(tx: &Tx, action: &ScheduledAction) -> Result<()> {
     let (all, concern, cause) = (Scope::Everything, &action.concern, &action.cause);
     if let Some(id) = concern.application_id {
         gone(application::find_held(tx, all, id, Hold::Change).await, ("application", "work"))?;
     }
     if let Some(id) = concern.line_oa_id {
-        gone(line::find_held(tx, all, id, Hold::Change).await, ("LINE OA", "work"))?;
+        rule::hold_rules(tx, &[id]).await?;
     }
     if let Some(id) = cause.workflow_id {
         gone(workflow::find_held(tx, all, id, Hold::Change).await, ("workflow", "work"))?;
@@ -194,6 +193,9 @@ async fn hold_what_it_needs(tx: &Tx, action: &ScheduledAction) -> Result<()> {
     if let Some(id) = cause.trigger_rule_id {
         gone(rule::find_held(tx, all, id).await, ("trigger rule", "work"))?;
         refuse_while_taken_back(tx, id.0, ("id", Kind::TriggerRule)).await?;
+    }
+    if let Some(id) = concern.line_oa_id {
+        gone(line::find_held(tx, all, id, Hold::Change).await, ("LINE OA", "work"))?;
     }
     if let Some(id) = concern.backend_id {
         gone(application::backend(&**tx, all, id).await, ("backend", "work"))?;

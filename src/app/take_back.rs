@@ -46,7 +46,7 @@ impl TakingBack<'_> {
     pub async fn cancel(&mut self) -> Result<()> {
         if !self.is_more {
             let (owner, limit) = (&self.owner, self.at_once);
-            let cancelled = withdrawal::cancel(self.tx, owner, self.why, limit).await?;
+            let cancelled = withdrawal::cancel_some(self.tx, owner, self.why, limit).await?;
             self.cancelled += cancelled;
             self.is_more = cancelled >= limit;
         }

@@ -82,7 +82,6 @@ impl App {
         update: UpdateUser,
     ) -> Result<User> {
         require_administrator(&caller.actor)?;
-        let now = self.now();
         let password = update.password.clone();
         let hash = self.hash_password("password", password).await?;
         let tx = self.store.begin().await?;
@@ -91,6 +90,8 @@ impl App {
             refuse_last(&people::hold_administrators(&tx).await?, id)?;
         }
         let before = people::credentials_for_change(&tx, id).await?.user;
+        // Behind the hash, which takes a while: no session begins before that holds after it.
+        let now = self.now();
         let after = changed(&before, update, now)?;
         let changed_password = hash.is_some();
         let password = hash.map(|hash| NewPassword { hash, sessions_valid_from: now });
@@ -133,7 +134,6 @@ impl App {
         new: SecretString,
     ) -> Result<User> {
         let id = require_user(&caller.actor)?;
-        let now = self.now();
         let found = people::credentials(self.store.read(), id).await?;
         let found = found.ok_or(Error::NotFound { what: UserId::WHAT })?;
         let Some(stored) = found.password_hash else {
@@ -147,6 +147,8 @@ impl App {
         if again.password_hash.as_ref() != Some(&stored) {
             return Err(wrong_password());
         }
+        // Behind the hashes, which take a while: no session begins before that holds after it.
+        let now = self.now();
         let after = User { updated_at: now, ..again.user.clone() };
         let password = hash.map(|hash| NewPassword { hash, sessions_valid_from: now });
         people::update_user(&*tx, &after, password).await?;

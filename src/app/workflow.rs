@@ -96,14 +96,12 @@ impl App {
     pub async fn delete_workflow(&self, caller: &Caller, id: WorkflowId) -> Result<Workflow> {
         let now = self.now();
         let tx = self.store.begin().await?;
-        let found = workflow::find(&*tx, caller.actor.scope(), id).await?;
-        self.writable_application(&*tx, &caller.actor, found.application_id).await?;
+        let (application, before) = self.held_workflow(&tx, &caller.actor, id).await?;
         // Work before what it is for, as whoever finishes it.
-        let (project_id, application_id) = (found.organization_id, Some(found.application_id));
+        let (project_id, application_id) = (application.project_id, Some(application.id));
         let owner = Owner { kind: Kind::Workflow, id: id.0, project_id, application_id };
         let mut back = self.take_back(&tx, owner, ("workflow_deleted", now));
         back.cancel().await?;
-        let (application, before) = self.held_workflow(&tx, &caller.actor, id).await?;
         workflow::delete(&*tx, id).await?;
         // Once more, for what was queued between the two.
         back.cancel().await?;

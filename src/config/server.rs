@@ -9,13 +9,13 @@ use super::{error::ConfigError, reader::Reader, show, values};
 /// The connection pool.
 #[derive(Debug, Clone, Serialize)]
 pub struct DatabaseConfig {
-    /// Open connections of this process, at most; 1 to 1000.
+    /// Open connections of this process, at most; 2 to 1000: what is prepared for a due time holds one.
     pub max_connections: u32,
 }
 
 impl DatabaseConfig {
     pub(super) fn read(r: &mut Reader) -> Result<Self, ConfigError> {
-        Ok(Self { max_connections: r.number("database.max_connections", 1..=1000)? })
+        Ok(Self { max_connections: r.number("database.max_connections", 2..=1000)? })
     }
 }
 

@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use super::ahead::Ahead;
 use super::attempt::Done;
 use super::beside::Beside;
+use super::chores::Chores;
 use super::finishers::finishers;
 use super::{BATCH, Executor};
 use crate::app::SKEW_MAX;
@@ -32,48 +33,6 @@ const JUMP: u64 = 1_000;
 const RETAIN_EVERY: Duration = Duration::from_secs(600);
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(100);
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-
-/// What is done now and then rather than when something is due.
-struct Chores {
-    report: Every,
-    observe: Every,
-    skew: Every,
-    reap: Every,
-    look: Every,
-}
-
-struct Every {
-    interval: chrono::Duration,
-    last: Option<DateTime<Utc>>,
-}
-
-impl Every {
-    fn new(interval: Duration) -> Self {
-        Self { interval: crate::app::span(interval), last: None }
-    }
-
-    /// Whether it is time; if so, it has now happened. A clock that was set back makes it time.
-    fn is_due(&mut self, now: DateTime<Utc>) -> bool {
-        let due = self.last.is_none_or(|last| now >= last + self.interval || now < last);
-        if due {
-            self.last = Some(now);
-        }
-        due
-    }
-}
-
-impl Chores {
-    fn new(executor: &Executor) -> Self {
-        let config = &executor.app.config;
-        Self {
-            report: Every::new(Duration::from_secs(10)),
-            observe: Every::new(Duration::from_secs(15)),
-            skew: Every::new(Duration::from_secs(60)),
-            reap: Every::new(config.dispatch.lease / 6),
-            look: Every::new(config.cron.trigger_check_interval),
-        }
-    }
-}
 
 /// A running executor.
 struct Driver {

@@ -23,6 +23,7 @@
 mod ahead;
 mod attempt;
 mod beside;
+mod chores;
 mod claim;
 mod cycles;
 pub mod driver;

@@ -5,13 +5,12 @@ use std::collections::{BTreeMap, HashSet};
 use chrono::{DateTime, Utc};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, QueryFilter, QueryOrder,
-    QuerySelect,
 };
 use serde::Serialize;
 use uuid::Uuid;
 
 use super::dialect::{self, hex};
-use super::entity::{scheduled_action, trigger_log, trigger_occurrence};
+use super::entity::{scheduled_action, trigger_log};
 use super::paging::{By, page};
 use super::scope;
 use super::wanted::Wanted;
@@ -19,7 +18,6 @@ use crate::domain::access::Scope;
 use crate::domain::delivery::{ActionStatus, Attempt, Delivery, WHAT};
 use crate::domain::id::{ApplicationId, BackendId, OccurrenceId, ScheduledActionId, TriggerId};
 use crate::domain::page::{Direction, Page, PageRequest};
-use crate::domain::trigger::OccurrenceStatus;
 use crate::error::{Error, Result};
 
 impl From<scheduled_action::Model> for Delivery {
@@ -287,103 +285,10 @@ pub async fn requeue(
     Ok(occurrences.len() as u64)
 }
 
-/// Why work is taken back, as a code, and when.
-pub type Why<'a> = (&'a str, DateTime<Utc>);
-
 /// An id and nothing else.
 #[derive(Debug, FromQueryResult)]
 pub(super) struct IdRow {
     pub id: Uuid,
-}
-
-/// Cancels up to `limit` of a trigger's pending occurrences and their open deliveries. Answers how
-/// many occurrences. Attempts under way are not stopped, but what comes of them changes nothing.
-pub async fn cancel_of_trigger(
-    db: &impl ConnectionTrait,
-    trigger: TriggerId,
-    why: Why<'_>,
-    limit: u64,
-) -> Result<u64> {
-    use trigger_occurrence::{Column, Entity};
-    let pending: Vec<Uuid> = Entity::find()
-        .select_only()
-        .column(Column::Id)
-        .filter(Column::TriggerId.eq(trigger.0))
-        .filter(Column::Status.eq(OccurrenceStatus::Pending.as_str()))
-        .limit(limit)
-        .into_tuple()
-        .all(db)
-        .await?;
-    cancel_occurrences(db, &pending, why).await
-}
-
-/// Cancels those of these occurrences that are pending, and their open deliveries. Answers how many
-/// occurrences.
-pub(super) async fn cancel_occurrences(
-    db: &impl ConnectionTrait,
-    occurrences: &[Uuid],
-    (reason, now): Why<'_>,
-) -> Result<u64> {
-    if occurrences.is_empty() {
-        return Ok(0);
-    }
-    let values = |ids| vec![ids, reason.into(), now.into()];
-    let ids = dialect::ids(occurrences.iter().copied());
-    // Work before occurrences, as whoever finishes it; and once more, for what a fan-out that
-    // held an occurrence meanwhile has added to it.
-    dialect::CANCEL_ACTIONS.run(db, values(ids.clone())).await?;
-    let cancelled = dialect::CANCEL_OCCURRENCES.rows::<IdRow>(db, values(ids)).await?;
-    if !cancelled.is_empty() {
-        let ids = dialect::ids(cancelled.iter().map(|row| row.id));
-        dialect::CANCEL_ACTIONS.run(db, values(ids)).await?;
-    }
-    Ok(cancelled.len() as u64)
-}
-
-/// Cancels up to `limit` of a backend's open deliveries and calls; their occurrences count them as
-/// failed. Answers how many.
-pub async fn cancel_of_backend(
-    db: &impl ConnectionTrait,
-    backend: BackendId,
-    (reason, now): Why<'_>,
-    limit: u64,
-) -> Result<u64> {
-    let limit = dialect::limit(limit);
-    let values = vec![backend.0.into(), reason.into(), now.into(), limit];
-    let cancelled = dialect::CANCEL_BACKEND_ACTIONS.rows::<OccurrenceRow>(db, values).await?;
-    fail_in_occurrences(db, &cancelled, now).await?;
-    Ok(cancelled.len() as u64)
-}
-
-/// Cancels these pieces of work; their occurrences count them as failed. Answers how many.
-pub(super) async fn cancel_work(
-    db: &impl ConnectionTrait,
-    work: &[Uuid],
-    (reason, now): Why<'_>,
-) -> Result<u64> {
-    if work.is_empty() {
-        return Ok(0);
-    }
-    let values = vec![dialect::ids(work.iter().copied()), reason.into(), now.into()];
-    let cancelled = dialect::CANCEL_WORK.rows::<OccurrenceRow>(db, values).await?;
-    fail_in_occurrences(db, &cancelled, now).await?;
-    Ok(cancelled.len() as u64)
-}
-
-/// The occurrence of a piece of work. Calls that rules and workflow services queued have none.
-#[derive(FromQueryResult)]
-struct OccurrenceRow {
-    id: Option<Uuid>,
-}
-
-async fn fail_in_occurrences(
-    db: &impl ConnectionTrait,
-    of: &[OccurrenceRow],
-    now: DateTime<Utc>,
-) -> Result<()> {
-    let ended = of.iter().filter_map(|row| Some((row.id?.into(), false)));
-    super::executor::settle(db, ended, now).await?;
-    Ok(())
 }
 
 /// Makes the waiting deliveries of backends of an application, and its occurrences and calls that found

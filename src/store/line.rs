@@ -11,7 +11,6 @@ use sea_orm::{
     PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
 };
 
-use super::delivery::Why;
 use super::entity::{
     audience, line_oa, line_user, rule_user_state, scheduled_trigger_execution, trigger_rule,
 };
@@ -248,18 +247,6 @@ pub async fn pause(
 /// because the LINE OA is paused holds it too, and looks once more.
 pub async fn wake(db: &impl ConnectionTrait, id: LineOaId, now: DateTime<Utc>) -> Result<u64> {
     dialect::WAKE_LANES.run(db, vec![dialect::ids([id.0]), now.into()]).await
-}
-
-/// Cancels up to `limit` pieces of open work of a LINE OA. Attempts under way are not stopped, but what
-/// comes of them changes nothing. Answers how much was cancelled.
-pub async fn cancel_of_line_oa(
-    db: &impl ConnectionTrait,
-    id: LineOaId,
-    (reason, now): Why<'_>,
-    limit: u64,
-) -> Result<u64> {
-    let values = vec![id.0.into(), reason.into(), now.into(), dialect::limit(limit)];
-    dialect::CANCEL_LINE_ACTIONS.run(db, values).await
 }
 
 /// How much belongs to a LINE OA.

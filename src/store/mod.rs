@@ -15,6 +15,7 @@
 pub mod application;
 pub mod audience;
 pub mod audit;
+pub mod cancel;
 mod connect;
 pub mod cycle;
 pub mod delivery;

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::delivery::{IdRow, Why};
+use super::delivery::IdRow;
 use super::dialect::{self, hex, time};
 use super::entity::scheduled_action::{Column, Entity, Model};
 use super::paging::{By, page};
@@ -175,18 +175,6 @@ pub async fn address(
         dialect::ADDRESS_ACTIONS.run(db, vec![dialect::rows(&firsts)?, now.into()]).await?;
     }
     Ok(())
-}
-
-/// Cancels up to `limit` pieces of open work of a rule. Answers how many. Attempts under way are not
-/// stopped, but what comes of them changes nothing.
-pub async fn cancel_of_rule(
-    db: &impl ConnectionTrait,
-    rule: TriggerRuleId,
-    (reason, now): Why<'_>,
-    limit: u64,
-) -> Result<u64> {
-    let values = vec![rule.0.into(), reason.into(), now.into(), dialect::limit(limit)];
-    dialect::CANCEL_RULE_ACTIONS.run(db, values).await
 }
 
 /// Which work is wanted. Empty: all that the scope lets see.

@@ -17,10 +17,11 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-use super::delivery::{IdRow, Why};
+use super::cancel::{self, Why};
+use super::delivery::IdRow;
 use super::entity::withdrawal::{Column, Entity, Model};
 use super::entity::{scheduled_action, trigger_occurrence};
-use super::{Engine, Tx, delivery, dialect, line, scheduled_action as own, workflow};
+use super::{Engine, Tx, dialect};
 use crate::domain::delivery::ActionStatus;
 use crate::domain::id::{ApplicationId, ProjectId};
 use crate::domain::trigger::OccurrenceStatus;
@@ -110,14 +111,14 @@ impl TryFrom<Model> for Withdrawal {
 }
 
 /// Cancels up to `limit` of an owner's open work, of a trigger that many occurrences. Answers how much.
-pub async fn cancel(tx: &Tx, owner: &Owner, why: Why<'_>, limit: u64) -> Result<u64> {
+pub async fn cancel_some(tx: &Tx, owner: &Owner, why: Why<'_>, limit: u64) -> Result<u64> {
     let (db, id) = (&**tx, owner.id);
     match owner.kind {
-        Kind::Trigger => delivery::cancel_of_trigger(db, id.into(), why, limit).await,
-        Kind::TriggerRule => own::cancel_of_rule(db, id.into(), why, limit).await,
-        Kind::Backend => delivery::cancel_of_backend(db, id.into(), why, limit).await,
-        Kind::LineOa => line::cancel_of_line_oa(db, id.into(), why, limit).await,
-        Kind::Workflow => workflow::cancel_of_workflow(db, id.into(), why, limit).await,
+        Kind::Trigger => cancel::of_trigger(db, id.into(), why, limit).await,
+        Kind::TriggerRule => cancel::of_rule(db, id.into(), why, limit).await,
+        Kind::Backend => cancel::of_backend(db, id.into(), why, limit).await,
+        Kind::LineOa => cancel::of_line_oa(db, id.into(), why, limit).await,
+        Kind::Workflow => cancel::of_workflow(db, id.into(), why, limit).await,
     }
 }
 
@@ -262,7 +263,7 @@ async fn walk_own(tx: &Tx, of: &Withdrawal, now: DateTime<Utc>, limit: u64) -> R
     let theirs = rows.into_iter().filter(|(.., owner)| *owner == Some(of.owner.id));
     let open: Vec<_> = theirs.filter(|(_, status, _)| ActionStatus::is_open(status)).collect();
     let free = free_of(tx, open.iter().map(|(id, ..)| *id)).await?;
-    let cancelled = delivery::cancel_work(&**tx, &free, (&of.reason, now)).await?;
+    let cancelled = cancel::work(&**tx, &free, (&of.reason, now)).await?;
     Ok(Walked { cancelled, met_open: !open.is_empty(), position })
 }
 
@@ -281,7 +282,7 @@ async fn walk_lane(tx: &Tx, of: &Withdrawal, now: DateTime<Utc>, limit: u64) -> 
         .order_by_asc(Column::ExecuteAt)
         .limit(limit);
     let free: Vec<Uuid> = skipping_held(tx, waiting).into_tuple().all(&**tx).await?;
-    let cancelled = delivery::cancel_work(&**tx, &free, (&of.reason, now)).await?;
+    let cancelled = cancel::work(&**tx, &free, (&of.reason, now)).await?;
     // Both in one look: what is claimed or given back meanwhile is one of the two.
     let waits = Expr::cust("status = 'pending'").and(Column::Lane.eq(of.owner.id));
     let open = waits.or(Expr::cust("status = 'processing'"));
@@ -323,7 +324,7 @@ async fn walk_occurrences(
     let pending: Vec<Uuid> = pending.map(|(id, ..)| id).collect();
     let busy = busy_of(tx, &pending).await?;
     let free: Vec<_> = pending.iter().copied().filter(|id| !busy.contains(id)).collect();
-    let cancelled = delivery::cancel_occurrences(&**tx, &free, (&of.reason, now)).await?;
+    let cancelled = cancel::occurrences(&**tx, &free, (&of.reason, now)).await?;
     Ok(Walked { cancelled, met_open: !pending.is_empty(), position })
 }
 

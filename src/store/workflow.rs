@@ -5,10 +5,9 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-use super::delivery::Why;
 use super::entity::workflow;
 use super::paging::{By, page};
-use super::{Hold, Tx, dialect, scope};
+use super::{Hold, Tx, scope};
 use crate::domain::access::Scope;
 use crate::domain::id::{ApplicationId, WorkflowId};
 use crate::domain::page::{Direction, Page, PageRequest};
@@ -59,18 +58,6 @@ fn row(workflow: &Workflow) -> workflow::ActiveModel {
 pub async fn delete(db: &impl ConnectionTrait, id: WorkflowId) -> Result<()> {
     workflow::Entity::delete_by_id(id.0).exec(db).await?;
     Ok(())
-}
-
-/// Cancels up to `limit` pieces of open work of a workflow. Attempts under way are not stopped, but
-/// what comes of them changes nothing. Answers how much was cancelled.
-pub async fn cancel_of_workflow(
-    db: &impl ConnectionTrait,
-    id: WorkflowId,
-    (reason, now): Why<'_>,
-    limit: u64,
-) -> Result<u64> {
-    let values = vec![id.0.into(), reason.into(), now.into(), dialect::limit(limit)];
-    dialect::CANCEL_WORKFLOW_ACTIONS.run(db, values).await
 }
 
 /// Deletes the workflows of these applications. Their work is deleted elsewhere.

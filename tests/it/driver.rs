@@ -21,7 +21,7 @@ use crate::served::listen;
 const ALIVE: &str = "{ executorStatus { executors { alive } } }";
 
 /// A client that may ask what the executors do.
-async fn administrator(t: &TestApp) -> Client {
+pub async fn administrator(t: &TestApp) -> Client {
     let (secret, _) = t.app.create_personal_access_token(&t.caller, "t", None).await.unwrap();
     let base = listen(trigger_manager::api::router(t.app.clone())).await;
     Client::new(&base).bearer(secrecy::ExposeSecret::expose_secret(&secret))
@@ -42,7 +42,7 @@ async fn world() -> (TestApp, Trigger) {
 }
 
 /// An executor of another process, driven until `stop`; returned once it has begun.
-async fn drive(t: &TestApp, stop: &CancellationToken) -> JoinHandle<()> {
+pub async fn drive(t: &TestApp, stop: &CancellationToken) -> JoinHandle<()> {
     let settings = [("PFY_CRON_TRIGGER_CHECK_INTERVAL", "1s")];
     let executor = Arc::new(t.another_executor_with(&settings).await);
     let driving = tokio::spawn(driver::run(executor, stop.clone()));

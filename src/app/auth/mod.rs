@@ -6,6 +6,8 @@
 
 mod attempts;
 mod basic;
+#[cfg(test)]
+mod change_tests;
 mod hashing;
 mod outside;
 mod sign_in;

@@ -79,7 +79,8 @@ impl App {
         }
     }
 
-    /// Looks again: the hash took a while, and the password may have been changed meanwhile.
+    /// Looks again: the hash took a while, and the password may have been changed meanwhile. The user
+    /// is held: who changes the password ends the sessions of whoever held it before.
     async fn begin_session(
         &self,
         checked: Credentials,
@@ -87,10 +88,15 @@ impl App {
         request_id: Option<String>,
     ) -> Result<SignedIn> {
         let tx = self.store.begin().await?;
-        let found = people::credentials(&*tx, checked.user.id).await?.filter(|found| {
-            found.user.disabled_at.is_none() && found.password_hash == checked.password_hash
-        });
-        let user = found.ok_or_else(wrong)?.user;
+        let found = match people::credentials_for_change(&tx, checked.user.id).await {
+            Err(Error::NotFound { .. }) => return Err(wrong()),
+            found => found?,
+        };
+        let is_same = found.password_hash == checked.password_hash;
+        if found.user.disabled_at.is_some() || !is_same {
+            return Err(wrong());
+        }
+        let user = found.user;
         let session = self.sessions.sign(user.id.0, now, self.config.auth.session_ttl)?;
         let caller = Caller { actor: actor(&user), request_id };
         let after = serde_json::json!({ "expiresAt": session.claims.expires_at });

@@ -93,7 +93,7 @@ async fn refused(app: &App, header: &str) {
     assert_eq!(error.to_string(), invalid().to_string(), "{header}");
 }
 
-async fn sign_in(app: &App, email: &str, password: &str) -> Result<SignedIn> {
+pub(super) async fn sign_in(app: &App, email: &str, password: &str) -> Result<SignedIn> {
     let client = Some("192.0.2.1".parse().unwrap());
     app.sign_in(email, SecretString::from(password), client, Some("r-1".to_owned())).await
 }

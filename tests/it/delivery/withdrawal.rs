@@ -1,7 +1,9 @@
 //! Very much that waits is taken back in steps. Off is off at once all the same.
 
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use trigger_manager::app::{AuditFilter, Retryable, UpdateTrigger};
+use trigger_manager::clock::{Clock, SystemClock};
 use trigger_manager::domain::access::Scope;
 use trigger_manager::domain::audit::AuditLog;
 use trigger_manager::domain::delivery::ActionStatus;
@@ -10,6 +12,7 @@ use trigger_manager::domain::trigger::OccurrenceStatus;
 use uuid::Uuid;
 
 use crate::app::TestApp;
+use crate::driver::{administrator, drive};
 
 /// One transaction takes back five pieces of work, and one occurrence.
 pub const LITTLE: [(&str, &str); 1] = [("PFY_RETENTION_BATCH", "1")];
@@ -125,4 +128,19 @@ async fn a_deleted_backend_is_not_called_and_its_deliveries_count_as_failed_step
     for id in rest {
         assert!(audit(&t, id).await[0].action.ends_with(".cancel_rest"));
     }
+}
+
+#[tokio::test]
+async fn a_running_executor_takes_back_what_is_left() {
+    let (t, trigger) = behind(4).await;
+    t.clock.advance(SystemClock.now() - t.clock.now());
+    t.update(trigger.id, enabled(false)).await;
+    let stop = CancellationToken::new();
+    let driving = drive(&t, &stop).await;
+    let open = "{ deliveries(filter: {statuses: [PENDING, PROCESSING]}) { totalCount } }";
+    let none = |data: &Value| (data["deliveries"]["totalCount"] == 0).then_some(());
+    administrator(&t).await.until(open, json!(null), none).await;
+    assert!(t.receiver.received().is_empty());
+    stop.cancel();
+    driving.await.unwrap();
 }

@@ -8,6 +8,7 @@ mod costly;
 mod cycles;
 mod effects;
 mod events;
+mod locks;
 pub mod place;
 mod queue;
 mod races;

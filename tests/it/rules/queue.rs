@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use trigger_manager::domain::delivery::ActionStatus;
 use trigger_manager::domain::rule::TriggerRule;
 use trigger_manager::domain::scheduled_action::ActionConfig;
-use trigger_manager::store::scheduled_action;
+use trigger_manager::store::{cancel, scheduled_action};
 
 use super::place::{Place, text};
 
@@ -77,8 +77,7 @@ async fn work_that_is_cancelled_is_not_done() {
     assert!(!scheduled_action::cancel(&*tx, first, "once more", now).await.unwrap());
     tx.commit_unaudited().await.unwrap();
     let tx = p.t.app.store.begin().await.unwrap();
-    let cancelled =
-        scheduled_action::cancel_of_rule(&*tx, rule.id, ("rule_disabled", now), 1_000).await;
+    let cancelled = cancel::of_rule(&*tx, rule.id, ("rule_disabled", now), 1_000).await;
     assert_eq!(cancelled.unwrap(), 1);
     tx.commit_unaudited().await.unwrap();
     p.t.advance(3600);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use trigger_manager::domain::delivery::ActionStatus;
 use trigger_manager::domain::trigger::OccurrenceStatus;
-use trigger_manager::store::delivery;
 use trigger_manager::store::executor::{self, Claim};
+use trigger_manager::store::{cancel, delivery};
 
 use super::world::{World, asking, at, ending, number, patiently, race, record, within};
 use crate::harness::TestStore;
@@ -25,7 +25,7 @@ async fn cancelling_a_trigger_ends_what_is_open_of_it_and_nothing_else() {
     waiting.next_attempt_at = Some(at(3000));
     within!(store, |tx| executor::insert_occurrences(&*tx, std::slice::from_ref(&waiting)));
 
-    let cancelled = within!(store, |tx| delivery::cancel_of_trigger(
+    let cancelled = within!(store, |tx| cancel::of_trigger(
         &*tx,
         trigger.id,
         ("trigger_deleted", at(1500)),
@@ -53,8 +53,7 @@ async fn cancelling_a_trigger_ends_what_is_open_of_it_and_nothing_else() {
     let late = [ending(&held[0], ActionStatus::Completed, at(1600))];
     let recorded = within!(store, |tx| executor::finish(&*tx, &late, at(1600)));
     assert!(recorded.is_empty(), "an attempt under way changes nothing any more");
-    let again =
-        within!(store, |tx| delivery::cancel_of_trigger(&*tx, trigger.id, ("x", at(1700)), 1_000));
+    let again = within!(store, |tx| cancel::of_trigger(&*tx, trigger.id, ("x", at(1700)), 1_000));
     assert_eq!(again, 0);
 }
 
@@ -69,12 +68,8 @@ async fn cancelling_a_backend_counts_its_open_deliveries_as_failed() {
     let asked = Claim { without: &[other.0], ..asking(at(1000), 1, 1) };
     let held = executor::claim(&store, asked).await.unwrap();
     assert_eq!(held.len(), 1, "one of them is being worked on");
-    let count = within!(store, |tx| delivery::cancel_of_backend(
-        &*tx,
-        gone,
-        ("backend_deleted", at(1)),
-        1_000
-    ));
+    let count =
+        within!(store, |tx| cancel::of_backend(&*tx, gone, ("backend_deleted", at(1)), 1_000));
     assert_eq!(count, 2);
     let stored = world.reread_occurrence(&alone).await;
     assert_eq!((stored.status, stored.failed), (OccurrenceStatus::Failed, 1));
@@ -87,7 +82,7 @@ async fn cancelling_a_backend_counts_its_open_deliveries_as_failed() {
     assert!(left.iter().all(|one| one.action.lane == other.0));
     let stored = world.reread_occurrence(&shared).await;
     assert_eq!(stored.status, OccurrenceStatus::PartiallyDelivered);
-    let again = within!(store, |tx| delivery::cancel_of_backend(&*tx, gone, ("x", at(2)), 1_000));
+    let again = within!(store, |tx| cancel::of_backend(&*tx, gone, ("x", at(2)), 1_000));
     assert_eq!(again, 0);
 }
 
@@ -133,8 +128,7 @@ async fn a_cancel_that_races_with_claims_and_finishes_leaves_the_books_balanced(
                 let once = || async {
                     if number % 8 == 7 {
                         let tx = store.begin().await?;
-                        delivery::cancel_of_trigger(&*tx, trigger, ("trigger_deleted", now), 1_000)
-                            .await?;
+                        cancel::of_trigger(&*tx, trigger, ("trigger_deleted", now), 1_000).await?;
                         return tx.commit_unaudited().await;
                     }
                     if number % 8 == 6 {
@@ -151,12 +145,7 @@ async fn a_cancel_that_races_with_claims_and_finishes_leaves_the_books_balanced(
         })
         .await;
         assert_eq!(refused.iter().sum::<usize>(), 0, "nobody is told to try again: {refused:?}");
-        within!(store, |tx| delivery::cancel_of_trigger(
-            &*tx,
-            trigger.id,
-            ("the rest", now),
-            1_000
-        ));
+        within!(store, |tx| cancel::of_trigger(&*tx, trigger.id, ("the rest", now), 1_000));
         assert_books_balance(&world).await;
     }
 }
@@ -184,8 +173,7 @@ async fn a_cancel_that_races_with_a_renewed_fan_out_leaves_nothing_open() {
                 let once = || async {
                     let tx = store.begin().await?;
                     if number == 8 {
-                        delivery::cancel_of_trigger(&*tx, trigger, ("trigger_deleted", now), 1_000)
-                            .await?;
+                        cancel::of_trigger(&*tx, trigger, ("trigger_deleted", now), 1_000).await?;
                         return tx.commit_unaudited().await;
                     }
                     let mut found = executor::waiting_occurrences(&*tx, now, 2).await?;
@@ -207,11 +195,6 @@ async fn a_cancel_that_races_with_a_renewed_fan_out_leaves_nothing_open() {
             JOIN trigger_occurrence o ON o.id = a.trigger_occurrence_id \
             WHERE o.status <> 'pending' AND a.status IN ('pending', 'processing')";
         assert_eq!(number(&store, open_of_ended).await, 0);
-        within!(store, |tx| delivery::cancel_of_trigger(
-            &*tx,
-            trigger.id,
-            ("the rest", now),
-            1_000
-        ));
+        within!(store, |tx| cancel::of_trigger(&*tx, trigger.id, ("the rest", now), 1_000));
     }
 }

@@ -3,7 +3,7 @@
 use trigger_manager::domain::delivery::ActionStatus;
 use trigger_manager::domain::line::LineOa;
 use trigger_manager::domain::workflow::Workflow;
-use trigger_manager::store::{Store, application, audience, line, people, workflow};
+use trigger_manager::store::{Store, application, audience, cancel, line, people, workflow};
 
 use super::line::line_user;
 use super::world::{World, at, execute, number, within};
@@ -102,13 +102,11 @@ async fn a_line_oa_goes_with_all_that_is_its_own_and_its_open_work_is_cancelled(
     let other = fill(&world, "2").await;
     queue(&world, "line_oa_id", ("line_oa", &other.name)).await;
     assert_eq!(counts(&store).await, [2, 2, 2, 2, 2, 2, 2, 2, 6]);
-    let done =
-        within!(store, |tx| line::cancel_of_line_oa(&*tx, account.id, ("why", at(200)), 1_000));
+    let done = within!(store, |tx| cancel::of_line_oa(&*tx, account.id, ("why", at(200)), 1_000));
     assert_eq!((done, cancelled(&store, "why").await), (2, 2));
     within!(store, |tx| line::delete(&*tx, account.id));
     assert_eq!(counts(&store).await, [1, 1, 1, 1, 1, 1, 1, 1, 6]);
-    let again =
-        within!(store, |tx| line::cancel_of_line_oa(&*tx, account.id, ("why", at(200)), 1_000));
+    let again = within!(store, |tx| cancel::of_line_oa(&*tx, account.id, ("why", at(200)), 1_000));
     assert_eq!(again, 0);
 }
 
@@ -139,8 +137,7 @@ async fn a_deleted_workflow_leaves_its_ended_work_and_an_application_takes_all_a
     let one = with_work(&world, "one").await;
     with_work(&world, "two").await;
     let reason = "workflow_deleted";
-    let done =
-        within!(store, |tx| workflow::cancel_of_workflow(&*tx, one.id, (reason, at(200)), 1_000));
+    let done = within!(store, |tx| cancel::of_workflow(&*tx, one.id, (reason, at(200)), 1_000));
     assert_eq!((done, cancelled(&store, reason).await), (2, 2));
     within!(store, |tx| workflow::delete(&*tx, one.id));
     assert_eq!(number(&store, "SELECT count(*) FROM workflow").await, 1);

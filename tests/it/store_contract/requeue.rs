@@ -2,7 +2,7 @@
 
 use trigger_manager::domain::delivery::ActionStatus;
 use trigger_manager::domain::trigger::OccurrenceStatus;
-use trigger_manager::store::delivery;
+use trigger_manager::store::{cancel, delivery};
 
 use super::world::{World, at, within};
 use crate::harness::TestStore;
@@ -79,12 +79,7 @@ async fn a_cancelled_occurrence_of_which_one_delivery_is_queued_again_ends_when_
     }
     let trigger = world.trigger("trigger", None).await;
     let (occurrence, deliveries) = world.occurrence_of(&trigger, at(0), &backends).await;
-    within!(store, |tx| delivery::cancel_of_trigger(
-        &*tx,
-        trigger.id,
-        ("trigger_disabled", at(1)),
-        1_000
-    ));
+    within!(store, |tx| cancel::of_trigger(&*tx, trigger.id, ("trigger_disabled", at(1)), 1_000));
     within!(store, |tx| delivery::requeue(&*tx, &[deliveries[1].id], at(5000), at(9_000_000)));
     assert_eq!(world.work_off(at(5000), ActionStatus::Completed).await.len(), 1);
     let ended = world.reread_occurrence(&occurrence).await;
