@@ -186,6 +186,7 @@ async fn hold_what_it_needs(tx: &Tx, action: &ScheduledAction) -> Result<()> {
     }
     if let Some(id) = concern.line_oa_id {
         rule::hold_rules(tx, &[id]).await?;
+        gone(line::shown(&**tx, all, id).await, ("LINE OA", "work"))?;
     }
     if let Some(id) = cause.workflow_id {
         gone(workflow::find_held(tx, all, id, Hold::Change).await, ("workflow", "work"))?;
