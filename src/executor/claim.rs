@@ -13,7 +13,7 @@ use super::target::Target;
 use crate::domain::scheduled_action::ScheduledAction;
 use crate::error::Result;
 use crate::store::executor::{self, Claim, Claimed};
-use crate::store::withdrawal;
+use crate::store::withdrawal::{self, Owners};
 
 /// For how long what is being taken back is given back: it is cancelled before, as a rule.
 const WITHDRAWN: Duration = Duration::minutes(1);
@@ -109,17 +109,16 @@ impl Executor {
 }
 
 /// Lets work not be started that is being taken back, or of which that is not known.
-fn withhold(work: &mut Work, withdrawn: &Result<HashSet<Uuid>>) {
+fn withhold(work: &mut Work, withdrawn: &Result<Owners>) {
     let pause = match withdrawn {
-        Ok(owners) if !is_of(&work.claimed.action, owners) => return,
+        Ok(owners) if !is_taken_back(&work.claimed.action, owners) => return,
         Ok(_) => WITHDRAWN,
         Err(_) => UNKNOWN,
     };
     work.target.target = Target::Withheld(pause);
 }
 
-/// Whether one of these is an owner of the work.
-fn is_of(action: &ScheduledAction, owners: &HashSet<Uuid>) -> bool {
+fn is_taken_back(action: &ScheduledAction, owners: &Owners) -> bool {
     let (cause, concern) = (&action.cause, &action.concern);
     let theirs = [
         cause.trigger_id.map(|id| id.0),
@@ -128,7 +127,7 @@ fn is_of(action: &ScheduledAction, owners: &HashSet<Uuid>) -> bool {
         concern.backend_id.map(|id| id.0),
         concern.line_oa_id.map(|id| id.0),
     ];
-    !owners.is_empty() && theirs.into_iter().flatten().any(|id| owners.contains(&id))
+    owners.have(theirs.into_iter().flatten(), action.created_at)
 }
 
 #[cfg(test)]

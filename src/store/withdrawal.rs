@@ -81,9 +81,18 @@ pub struct Withdrawal {
     /// How much of it was cancelled so far, of a trigger occurrences; without what was cancelled
     /// when it began.
     pub cancelled: i64,
+    begun_at: DateTime<Utc>,
     position: String,
     met_open: bool,
     cancelled_before: i64,
+}
+
+impl Withdrawal {
+    /// Work made later is not taken back. A rule whose work names a workflow goes on when that is
+    /// deleted; all others have no newer work.
+    fn until(&self) -> Option<DateTime<Utc>> {
+        (self.owner.kind == Kind::Workflow).then_some(self.begun_at)
+    }
 }
 
 impl TryFrom<Model> for Withdrawal {
@@ -103,6 +112,7 @@ impl TryFrom<Model> for Withdrawal {
             },
             reason: row.reason,
             cancelled: row.cancelled,
+            begun_at: row.created_at,
             position: row.position,
             met_open: row.met_open,
             cancelled_before: row.cancelled_before,
@@ -153,10 +163,26 @@ pub async fn going_on(db: &impl ConnectionTrait, of: &[Uuid]) -> Result<HashSet<
     Ok(ids.into_tuple().all(db).await?.into_iter().collect())
 }
 
+/// Whose work is being taken back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Owners(HashMap<Uuid, Option<DateTime<Utc>>>);
+
+impl Owners {
+    /// Whether work that belongs to one of these and was made at `created_at` is being taken back.
+    pub fn have(&self, of: impl IntoIterator<Item = Uuid>, created_at: DateTime<Utc>) -> bool {
+        let is_theirs = |id| match self.0.get(&id) {
+            Some(until) => until.is_none_or(|until| created_at <= until),
+            None => false,
+        };
+        !self.0.is_empty() && of.into_iter().any(is_theirs)
+    }
+}
+
 /// All that a withdrawal goes on for.
-pub async fn owners(db: &impl ConnectionTrait) -> Result<HashSet<Uuid>> {
-    let ids = Entity::find().select_only().column(Column::EntityId);
-    Ok(ids.into_tuple().all(db).await?.into_iter().collect())
+pub async fn owners(db: &impl ConnectionTrait) -> Result<Owners> {
+    let rows = Entity::find().all(db).await?.into_iter();
+    let rows = rows.map(Withdrawal::try_from).collect::<Result<Vec<_>>>()?;
+    Ok(Owners(rows.into_iter().map(|row| (row.owner.id, row.until())).collect()))
 }
 
 /// The withdrawal that was looked at longest ago and that nobody else holds, held until the transaction
@@ -249,9 +275,9 @@ async fn walk_own(tx: &Tx, of: &Withdrawal, now: DateTime<Utc>, limit: u64) -> R
         Kind::LineOa => (Column::LineOaId, Column::TriggerId.is_null()),
         _ => (Column::WorkflowId, Column::TriggerId.is_null()),
     };
-    let rows: Vec<(Uuid, String, Option<Uuid>)> = Entity::find()
+    let rows: Vec<(Uuid, String, Option<Uuid>, DateTime<Utc>)> = Entity::find()
         .select_only()
-        .columns([Column::Id, Column::Status, column])
+        .columns([Column::Id, Column::Status, column, Column::CreatedAt])
         .filter(among)
         .filter(Column::Id.gt(of.position.parse::<Uuid>().unwrap_or_default()))
         .order_by_asc(Column::Id)
@@ -260,9 +286,12 @@ async fn walk_own(tx: &Tx, of: &Withdrawal, now: DateTime<Utc>, limit: u64) -> R
         .all(&**tx)
         .await?;
     let position = last_of(&rows, limit).map(|(id, ..)| id.to_string());
-    let theirs = rows.into_iter().filter(|(.., owner)| *owner == Some(of.owner.id));
-    let open: Vec<_> = theirs.filter(|(_, status, _)| ActionStatus::is_open(status)).collect();
-    let free = free_of(tx, open.iter().map(|(id, ..)| *id)).await?;
+    let theirs = rows.into_iter().filter(|(_, _, owner, made)| {
+        *owner == Some(of.owner.id) && of.until().is_none_or(|until| *made <= until)
+    });
+    let open = theirs.filter(|(_, status, ..)| ActionStatus::is_open(status));
+    let open: Vec<_> = open.map(|(id, ..)| id).collect();
+    let free = free_of(tx, open.iter().copied()).await?;
     let cancelled = cancel::work(&**tx, &free, (&of.reason, now)).await?;
     Ok(Walked { cancelled, met_open: !open.is_empty(), position })
 }

@@ -147,3 +147,17 @@ async fn a_deleted_rule_line_oa_or_workflow_sends_nothing_from_then_on() {
         assert_eq!(sent, expected, "{what}");
     }
 }
+
+/// The workflow is a remark on its work: the rule goes on.
+#[tokio::test]
+async fn what_a_rule_queues_after_its_workflow_was_deleted_is_sent() {
+    let (p, rule) = queued(8).await;
+    p.t.app.delete_workflow(&p.t.caller, rule.workflow_id.unwrap()).await.unwrap();
+    p.t.advance(1);
+    p.happens(&[p.form(100)]).await;
+    p.t.executor.take_events(p.t.app.now()).await.unwrap();
+    p.t.advance(3600);
+    p.t.run().await;
+    let sent: Vec<_> = p.sent().into_iter().map(|(to, _)| to).collect();
+    assert_eq!(sent, [user(100)]);
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use trigger_manager::domain::delivery::ActionStatus;
 use trigger_manager::domain::trigger::OccurrenceStatus;
 use trigger_manager::store::executor;
-use trigger_manager::store::withdrawal::{self, Kind, Owner, Step};
+use trigger_manager::store::withdrawal::{self, Kind, Owner, Owners, Step};
 use uuid::Uuid;
 
 use super::cancel::assert_books_balance;
@@ -55,7 +55,7 @@ async fn what_waits_for_a_backend_is_taken_back_and_what_is_held_is_waited_for()
     begin(&world, Kind::Backend, gone.0).await;
     assert_eq!(step(&world, 3).await, Step { cancelled: 3, goes_on: true, was_last: false });
     assert_eq!(steps(&world, 3).await, (2, false), "two are held");
-    assert_eq!(withdrawal::owners(store.read()).await.unwrap(), [gone.0].into());
+    assert!(withdrawal::owners(store.read()).await.unwrap().have([gone.0], at(0)));
     let (done, back) = (
         ending(&held[0], ActionStatus::Completed, at(700)),
         ending(&held[1], ActionStatus::Pending, at(700)),
@@ -63,7 +63,7 @@ async fn what_waits_for_a_backend_is_taken_back_and_what_is_held_is_waited_for()
     let recorded = within!(store, |tx| executor::finish(&*tx, &[done, back], at(700)));
     assert_eq!(recorded.len(), 2, "whoever holds work says what came of it");
     assert_eq!(steps(&world, 3).await, (1, true));
-    assert!(withdrawal::owners(store.read()).await.unwrap().is_empty());
+    assert_eq!(withdrawal::owners(store.read()).await.unwrap(), Owners::default());
     let cancelled = "SELECT count(*) FROM scheduled_action
         WHERE status = 'cancelled' AND last_error = 'why'";
     assert_eq!(number(&store, cancelled).await, 6);
