@@ -18,7 +18,7 @@ use super::take_back::refuse_while_taken_back;
 use crate::domain::access::{Actor, Role, Scope};
 use crate::domain::audit::{Caller, Change};
 use crate::domain::cron::Zone;
-use crate::domain::id::{LineOaId, TriggerRuleId, WorkflowId};
+use crate::domain::id::{AudienceId, LineOaId, TriggerRuleId, WorkflowId};
 use crate::domain::page::{Direction, Page, PageRequest};
 use crate::domain::rule::{Frequency, TriggerRule};
 use crate::domain::window;
@@ -124,7 +124,8 @@ impl App {
         Ok(made)
     }
 
-    /// Changes a rule. What is queued already stays as it is, unless the rule is disabled: that,
+    /// Changes a rule. Another audience, or a source that walks none, ends the cycles that are being
+    /// walked. What is queued already stays as it is, unless the rule is disabled: that,
     /// also once more, cancels it and ends the cycles that are being walked. Of very much, the rest
     /// is cancelled in steps by the executors, which start none of it. A new schedule, zone
     /// or enabling starts the window of a time-based rule now: what would have been due before is
@@ -157,6 +158,8 @@ impl App {
         if disable {
             cycle::cancel_of_rule(&tx, id, REASON, now).await?;
             back.cancel().await?;
+        } else if audience(&before) != audience(&after) {
+            cycle::cancel_of_rule(&tx, id, "rule_changed", now).await?;
         } else {
             cycle::hold_of_rule(&tx, id).await?;
         }
@@ -246,8 +249,9 @@ impl App {
         Ok(found)
     }
 
-    /// Starts the window of a time-based rule anew at `now`, if it is enabled or disabled or if what it
-    /// waits for is due at other times than before.
+    /// Starts the window of a time-based rule anew at `now`, if it is enabled or disabled, if what it
+    /// waits for is due at other times than before, or if an executor stopped it because it was not
+    /// understood.
     fn keep_window(&self, before: &TriggerRule, after: &mut TriggerRule, now: DateTime<Utc>) {
         let (old, new) = (timetable(before), timetable(after));
         let same = match (&old, &new) {
@@ -257,7 +261,8 @@ impl App {
             (None, None) => true,
             _ => false,
         };
-        if !same || before.enabled != after.enabled {
+        let stopped = after.enabled && before.next_fire_at.is_none();
+        if !same || stopped || before.enabled != after.enabled {
             let evaluated_at = before.evaluated_at.unwrap_or(now);
             self.start_rule_window(after, new.as_ref(), window::begin_anew(evaluated_at, now));
         }
@@ -298,6 +303,11 @@ fn owner(rule: &TriggerRule) -> Owner {
 pub fn timetable(rule: &TriggerRule) -> Option<Timetable> {
     let kind = sources::find(&rule.source_type).ok().filter(|kind| !kind.accepts_events)?;
     kind.parse_config(&rule.source_config).ok()?.timetable
+}
+
+/// Whom the cycles of a rule walk.
+fn audience(rule: &TriggerRule) -> Option<AudienceId> {
+    timetable(rule).map(|timetable| timetable.audience_id)
 }
 
 fn rule_change(

@@ -142,7 +142,9 @@ impl App {
         let moved = after.cron_expression != before.cron_expression
             || after.time_zone != before.time_zone
             || after.enabled != before.enabled;
-        if moved {
+        // An executor that can't read a schedule stops it.
+        let stopped = after.enabled && before.next_fire_at.is_none();
+        if moved || stopped {
             self.start_window(&mut after, window::begin_anew(before.evaluated_at, now))?;
         }
         trigger::update(&*tx, &after).await?;

@@ -63,8 +63,9 @@ impl By {
         }
     }
 
-    /// When rate control counts it as fired. A cycle counts from its due time: one a day may come a day
-    /// after the one before, however long either takes to walk.
+    /// When rate control counts it as fired. A cycle counts from its due time: one a day may come 24 hours
+    /// after the one before, however long either takes to walk. (Where clocks go forward, two due times
+    /// are 23 hours apart.)
     fn counts_from(self, now: DateTime<Utc>) -> DateTime<Utc> {
         match self {
             Self::Event(_) => now,
@@ -128,11 +129,15 @@ impl Candidate {
         self.resumes().is_some_and(|workflow| !known.contains_key(&workflow))
     }
 
+    /// Whether it is ready and its rule may not fire as often as it likes.
+    fn is_limited(&self) -> bool {
+        matches!(self.outcome, Outcome::Ready(_)) && self.rule.rule.is_limited()
+    }
+
     /// What it asks of rate control, unless it need not ask.
     fn ask(&self) -> Option<Ask> {
         let rule = &self.rule.rule;
-        let ready = matches!(self.outcome, Outcome::Ready(_));
-        if !ready || self.subject != SubjectState::Free || !rule.is_limited() {
+        if self.subject != SubjectState::Free || !self.is_limited() {
             return None;
         }
         let (rule_id, user_id) = self.pair();
@@ -164,29 +169,44 @@ impl Held {
     }
 }
 
-/// Whether a candidate that is ready may fire, or why not.
-fn admit(
-    candidate: &Candidate,
-    taken: &HashMap<Pair, Taken>,
-    used: &mut HashSet<Pair>,
-    now: DateTime<Utc>,
-) -> Option<Held> {
-    if candidate.subject == SubjectState::Stale {
-        return Some(Held::new("superseded", "a later event about the same has come already"));
-    }
-    candidate.ask()?;
-    let pair = candidate.pair();
-    let known = taken.get(&pair)?;
-    if known.taken && used.insert(pair) {
-        return None;
-    }
-    let rule = &candidate.rule.rule;
-    Some(match rate::check(rule, known.last_fired_at, now) {
-        Rate::Held { by, until } => {
-            Held { reason: by.as_str(), message: held_back(rule, by, until), until }
+/// What rate control says of the candidates of a transaction.
+struct Rights {
+    /// Of those who asked.
+    taken: HashMap<Pair, Taken>,
+    /// For whom work stands in the place of what was taken back: it waits as that did, and nobody
+    /// else may ask.
+    replaced: HashSet<Pair>,
+    /// What was given to a candidate.
+    used: HashSet<Pair>,
+}
+
+impl Rights {
+    /// Whether a candidate that is ready may fire, or why not.
+    fn admit(&mut self, candidate: &Candidate, now: DateTime<Utc>) -> Option<Held> {
+        if candidate.subject == SubjectState::Stale {
+            return Some(Held::new("superseded", "a later event about the same has come already"));
         }
-        Rate::Allowed => Held::new("waiting", "an action of this rule waits for this user already"),
-    })
+        candidate.ask()?;
+        let pair = candidate.pair();
+        if self.replaced.contains(&pair) {
+            return Some(waits());
+        }
+        let known = self.taken.get(&pair)?;
+        if known.taken && self.used.insert(pair) {
+            return None;
+        }
+        let rule = &candidate.rule.rule;
+        Some(match rate::check(rule, known.last_fired_at, now) {
+            Rate::Held { by, until } => {
+                Held { reason: by.as_str(), message: held_back(rule, by, until), until }
+            }
+            Rate::Allowed => waits(),
+        })
+    }
+}
+
+fn waits() -> Held {
+    Held::new("waiting", "an action of this rule waits for this user already")
 }
 
 fn held_back(rule: &TriggerRule, by: Limit, until: Option<DateTime<Utc>>) -> String {
@@ -210,16 +230,15 @@ impl Executor {
         now: DateTime<Utc>,
     ) -> Result<Vec<Fate>> {
         let known = applications(tx, candidates).await?;
-        let asking = candidates.iter().filter(|candidate| !candidate.is_lost(&known));
+        let able: Vec<_> = candidates.iter().filter(|one| !one.is_lost(&known)).collect();
         let counted = candidates.first().map_or(now, |candidate| candidate.by.counts_from(now));
-        let taken = ask(tx, asking, counted).await?;
+        let mut rights = ask(tx, &able, counted).await?;
         // Once more: a workflow may have been deleted while others held their right to fire.
         let applications = applications(tx, candidates).await?;
-        let mut used = HashSet::new();
         let ends: Vec<_> = candidates
             .iter()
             .map(|candidate| match &candidate.outcome {
-                Outcome::Ready(firing) => match admit(candidate, &taken, &mut used, counted) {
+                Outcome::Ready(firing) => match rights.admit(candidate, counted) {
                     Some(held) => End::Held(held),
                     None => self.queue(candidate, firing, &applications),
                 },
@@ -312,17 +331,18 @@ impl End<'_> {
     }
 }
 
-/// Asks rate control for all candidates in one statement, for each pair of rule and user once.
-async fn ask(
-    tx: &Tx,
-    candidates: impl Iterator<Item = &Candidate>,
-    now: DateTime<Utc>,
-) -> Result<HashMap<Pair, Taken>> {
-    let mut seen = HashSet::new();
-    let asks = candidates.filter_map(Candidate::ask);
+/// Asks rate control for all candidates in one statement, for each pair of rule and user once, and not
+/// for those for whom a firing is replaced: that it was taken back in this transaction is no reason to
+/// let another one beside it.
+async fn ask(tx: &Tx, candidates: &[&Candidate], now: DateTime<Utc>) -> Result<Rights> {
+    let replaces = |one: &&&Candidate| one.subject == SubjectState::Replaces && one.is_limited();
+    let replaced: HashSet<_> = candidates.iter().filter(replaces).map(|one| one.pair()).collect();
+    let mut seen = replaced.clone();
+    let asks = candidates.iter().filter_map(|candidate| candidate.ask());
     let asks: Vec<_> = asks.filter(|ask| seen.insert((ask.rule_id, ask.user_id.clone()))).collect();
     let taken = take(&**tx, &asks, now).await?;
-    Ok(taken.into_iter().map(|(rule, user, taken)| ((rule, user), taken)).collect())
+    let taken = taken.into_iter().map(|(rule, user, taken)| ((rule, user), taken)).collect();
+    Ok(Rights { taken, replaced, used: HashSet::new() })
 }
 
 /// The applications of the workflows that candidates resume.

@@ -21,7 +21,7 @@ use crate::store::executor::{self, Claimed, Lease, Window};
 use crate::store::log::{self, NewLog};
 
 /// A transaction takes no further trigger once it has made so many deliveries or occurrences.
-const ROWS_PER_TRANSACTION: usize = 5_000;
+pub(super) const ROWS_PER_TRANSACTION: usize = 5_000;
 /// Nor once it has looked at so many due times, most of which may be skipped together.
 const DUE_TIMES_PER_TRANSACTION: usize = window::COUNTED_MAX;
 

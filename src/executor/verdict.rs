@@ -158,7 +158,7 @@ pub(super) fn after_attempt(
     if over {
         return ended(finished, ActionStatus::Failed, now);
     }
-    let pause = policy.pause(attempted.number, jitter);
+    let pause = policy.pause(attempted.number - action.attempts_before, jitter);
     let asked = attempted.retry_after.unwrap_or_default().min(policy.max);
     let next = now + pause.max(asked);
     let earliest = now + asked.max(policy.initial);
@@ -179,7 +179,7 @@ fn within(end: DateTime<Utc>, next: DateTime<Utc>, earliest: DateTime<Utc>) -> D
 }
 
 /// What becomes of work that was not attempted because nothing may be sent for now: it comes back
-/// ever later, at the earliest at `not_before`.
+/// soon after `not_before`; if that is not known, ever later.
 pub(super) fn postponed(
     claimed: &Claimed,
     (reason, not_before): (&str, DateTime<Utc>),
@@ -188,9 +188,12 @@ pub(super) fn postponed(
 ) -> Finished {
     let mut finished = as_it_is(claimed);
     finished.last_error = Some(reason.to_owned());
+    let first = policy.pause(1, jitter);
     let waited = now - claimed.action.created_at;
-    let pause = policy.pause(1, jitter).max(waited / 2).min(policy.max);
-    let next = not_before.max(now + pause);
+    let next = match not_before > now {
+        true => not_before + first,
+        false => now + first.max(waited / 2).min(policy.max),
+    };
     finished.execute_at = claimed.action.expires_at.map_or(next, |end| end.min(next));
     finished
 }

@@ -211,6 +211,28 @@ fn what_is_postponed_again_and_again_comes_back_ever_later() {
 }
 
 #[test]
+fn what_a_pause_held_up_comes_back_soon_after_it_however_old_it_is() {
+    let mut waiting = claimed(0);
+    waiting.action.created_at = now() - Duration::days(1);
+    waiting.action.expires_at = Some(now() + Duration::minutes(30));
+    let until = now() + Duration::minutes(5);
+    let back = |jitter| postponed(&waiting, ("paused", until), now(), (&POLICY, jitter)).execute_at;
+    assert_eq!([back(0.0), back(1.0)].map(|at| (at - until).num_seconds()), [10, 5]);
+    waiting.action.expires_at = Some(now() + Duration::minutes(2));
+    let back = postponed(&waiting, ("paused", until), now(), (&POLICY, 0.0)).execute_at;
+    assert_eq!(back, now() + Duration::minutes(2), "its time ends before");
+}
+
+#[test]
+fn pauses_begin_anew_with_the_budget_that_a_person_gave() {
+    let mut again = claimed(9);
+    again.action.attempts_before = 9;
+    let attempted = Attempted::of(10, &answer(503, None), now());
+    let finished = after_attempt(&again, &attempted, now(), (&POLICY, 0.0));
+    assert_eq!((finished.execute_at - now()).num_seconds(), 10);
+}
+
+#[test]
 fn what_nobody_ever_attempted_has_expired_unless_a_trigger_made_it() {
     let ends = |made_by_a_trigger: bool, attempts: i32, before: i32| {
         let mut given = claimed(attempts);

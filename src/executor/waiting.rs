@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 use super::attempt::Done;
 use super::effect::Effect;
 use super::job::Place;
+use super::pass::ROWS_PER_TRANSACTION;
 use super::{BATCH, Executor};
 use crate::domain::fan_out::fan_out;
 use crate::domain::id::{ApplicationId, BackendId, ScheduledActionId};
@@ -27,12 +28,19 @@ impl Executor {
         delivery::hold_waiting(&tx, waiting.iter().map(|w| w.application_id)).await?;
         let backends = self.active(&tx, waiting.iter().map(|w| w.application_id), now).await?;
         let mut deliveries = Vec::new();
+        let mut taken = 0;
         for occurrence in &mut waiting {
+            if deliveries.len() >= ROWS_PER_TRANSACTION {
+                break;
+            }
+            taken += 1;
             let active = backends.get(&occurrence.application_id).map_or(&[][..], Vec::as_slice);
             let policy = (&self.policy(), self.jitter());
             let made = fan_out(occurrence, active, now, policy);
             deliveries.extend(made.into_iter().map(|new| (new, None)));
         }
+        // The others are due still.
+        waiting.truncate(taken);
         executor::update_waiting(&*tx, &waiting).await?;
         executor::insert_deliveries(&*tx, &deliveries).await?;
         tx.commit_unaudited().await?;

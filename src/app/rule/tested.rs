@@ -138,7 +138,7 @@ fn subject(event: &Event, past: &Past) -> Option<TestedGate> {
 /// same, and was not attempted yet: rate control has counted it then.
 fn replaces(event: &Event, past: &Past) -> bool {
     past.waiting.iter().any(|action| {
-        let fresh = action.retry_count == action.attempts_before;
+        let fresh = action.retry_count == 0;
         action.status == ActionStatus::Pending && fresh && is_taken_back(action, event, past)
     })
 }

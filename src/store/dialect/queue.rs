@@ -191,10 +191,12 @@ pub(in crate::store) const CANCEL_ACTION: Sql = Sql {
 pub(in crate::store) const WAKE_LANES: Sql = Sql {
     sqlite: "UPDATE scheduled_action SET execute_at = $2, updated_at = $2
         WHERE lane IN (SELECT unhex(value) FROM jsonb_each($1)) AND status = 'pending'
-            AND execute_at > $2 AND last_error IS NOT NULL",
+            AND execute_at > $2 AND last_error IS NOT NULL
+            AND (lease_until IS NULL OR lease_until <= $2)",
     postgres: "WITH held AS MATERIALIZED (SELECT id FROM scheduled_action
             WHERE lane = ANY (ARRAY(SELECT x::uuid FROM json_array_elements_text($1::json) x))
                 AND status = 'pending' AND execute_at > $2 AND last_error IS NOT NULL
+                AND (lease_until IS NULL OR lease_until <= $2)
             ORDER BY id FOR UPDATE SKIP LOCKED)
         UPDATE scheduled_action a SET execute_at = $2, updated_at = $2
         FROM held h WHERE a.id = h.id",

@@ -29,12 +29,13 @@ pub(in crate::store) const RETRYABLE: Sql = Sql {
 };
 
 /// Makes ended work due again, at the earliest when an attempt that was under way when it was
-/// cancelled must have ended: attempts of one piece of work do not overlap. Answers the
+/// cancelled must have ended: attempts of one piece of work do not overlap. When that is stays known, for
+/// who cancels and retries it once more, and for who wakes what waits. Answers the
 /// occurrence, if it has one, of each that was. `$1` ids, `$2` now, `$3` end of their budget.
 pub(in crate::store) const REQUEUE_ACTIONS: Sql = Sql {
     sqlite: "UPDATE scheduled_action SET status = 'pending', attempts_before = retry_count,
             execute_at = max($2, coalesce(lease_until, $2)), expires_at = $3,
-            executed_at = NULL, lease_until = NULL, updated_at = $2
+            executed_at = NULL, updated_at = $2
         WHERE id IN (SELECT unhex(value) FROM jsonb_each($1))
             AND status IN ('failed', 'cancelled', 'expired')
         RETURNING trigger_occurrence_id AS id",
@@ -43,7 +44,7 @@ pub(in crate::store) const REQUEUE_ACTIONS: Sql = Sql {
             ORDER BY id FOR UPDATE)
         UPDATE scheduled_action a SET status = 'pending', attempts_before = retry_count,
             execute_at = greatest($2, lease_until), expires_at = $3,
-            executed_at = NULL, lease_until = NULL, updated_at = $2
+            executed_at = NULL, updated_at = $2
         WHERE a.id = ANY (ARRAY(SELECT id FROM held))
             AND a.status IN ('failed', 'cancelled', 'expired')
         RETURNING a.trigger_occurrence_id AS id",

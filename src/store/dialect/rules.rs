@@ -268,7 +268,7 @@ pub(in crate::store) const SUPERSEDE_ACTIONS: Sql = Sql {
                     AND a.status IN ('pending', 'processing')
                 LEFT JOIN event e ON e.id = a.event_id
             WHERE e.id IS NULL OR e.occurred_at <= r.value ->> 'occurred_at')
-        RETURNING trigger_rule_id, subject, user_id, retry_count = attempts_before AS fresh",
+        RETURNING trigger_rule_id, subject, user_id, retry_count = 0 AS fresh",
     postgres: "WITH held AS MATERIALIZED (
             SELECT a.id FROM json_to_recordset($1::json)
                     AS r(line_oa_id uuid, subject text, occurred_at timestamptz)
@@ -281,7 +281,7 @@ pub(in crate::store) const SUPERSEDE_ACTIONS: Sql = Sql {
             lease_token = NULL, executed_at = $2, updated_at = $2
         FROM held h WHERE a.id = h.id AND a.status IN ('pending', 'processing')
         RETURNING a.trigger_rule_id, a.subject, a.user_id,
-            a.retry_count = a.attempts_before AS fresh",
+            a.retry_count = 0 AS fresh",
 };
 
 /// The time-based rules that are due, earliest first, held until the transaction ends. `$1` now,

@@ -1,6 +1,8 @@
 //! Rules by the schedule: when they are due.
 
+use sea_orm::ConnectionTrait;
 use serde_json::{Value, json};
+use trigger_manager::app::UpdateTrigger;
 use trigger_manager::domain::access::Scope;
 use trigger_manager::domain::cycle::{Cycle, CycleStatus};
 use trigger_manager::domain::id::CycleId;
@@ -99,4 +101,25 @@ async fn disabling_ends_the_cycles_that_are_being_walked() {
     let ended = find().await;
     assert_eq!((ended.status, ended.processed_users), (CycleStatus::Cancelled, 2));
     assert_eq!(ended.error_message.as_deref(), Some("rule_disabled"));
+}
+
+/// As one that an earlier version did not understand.
+#[tokio::test]
+async fn a_rule_or_trigger_that_was_stopped_is_due_again_when_it_is_saved_anew() {
+    let served = Served::new().await;
+    let rule = daily(&served, true).await;
+    let trigger = served.test.trigger("0 0 9 * * *").await;
+    let tx = served.test.app.store.begin().await.unwrap();
+    for table in ["trigger_rule", "\"trigger\""] {
+        let stop = format!("UPDATE {table} SET next_fire_at = NULL");
+        tx.execute_unprepared(&stop).await.unwrap();
+    }
+    tx.commit_unaudited().await.unwrap();
+    served.test.advance(60);
+    let saved = update(&served, &rule["id"], json!({ "name": "Anew" })).await;
+    assert_eq!(saved["nextFireAt"], "2026-03-03T09:00:00Z");
+    let renamed = UpdateTrigger { name: Some("Anew".into()), ..Default::default() };
+    let saved = served.test.update(trigger.id, renamed).await;
+    assert_eq!(saved.next_fire_at, Some("2026-03-03T09:00:00Z".parse().unwrap()));
+    assert_eq!(saved.evaluated_at, served.test.app.now());
 }

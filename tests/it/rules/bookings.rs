@@ -53,6 +53,24 @@ async fn a_booking_that_moves_takes_its_reminder_along() {
 }
 
 #[tokio::test]
+async fn a_reminder_that_moves_lets_no_other_one_of_the_same_batch_beside_it() {
+    let p = reminding().await;
+    let now = p.t.app.now();
+    p.happens(&[booking(&p, "confirmed", now + Duration::days(5), now)]).await;
+    p.t.run().await;
+    p.t.advance(2 * 3600);
+    let now = p.t.app.now();
+    let moved = booking(&p, "confirmed", now + Duration::days(8), now);
+    let mut other = booking(&p, "confirmed", now + Duration::days(6), now);
+    other.payload["bookingId"] = "b2".into();
+    other.subject = Some("b2".into());
+    p.happens(&[moved, other]).await;
+    assert_eq!(p.t.executor.take_events(now).await.unwrap().events, 2);
+    assert_eq!(pending(&p).await, [now + Duration::days(7)]);
+    assert_eq!(p.said().await.pop().unwrap(), ("held_back", Some("waiting".to_owned())));
+}
+
+#[tokio::test]
 async fn a_booking_that_is_cancelled_is_not_reminded_of() {
     let p = reminding().await;
     let now = p.t.app.now();
@@ -232,8 +250,8 @@ async fn a_start_that_no_database_can_hold_is_no_payload() {
 }
 
 /// Whether a dry run and then the event itself fire, when the booking moves after its reminder was
-/// attempted and is tried again.
-async fn fire_after_an_attempt(frequency: Frequency) -> (bool, bool) {
+/// attempted and is tried again, by itself or by a person.
+async fn fire_after_an_attempt(frequency: Frequency, by_a_person: bool) -> (bool, bool) {
     let p = Place::new().await;
     let rule = TriggerRule {
         source_type: "booking_event".into(),
@@ -249,6 +267,12 @@ async fn fire_after_an_attempt(frequency: Frequency) -> (bool, bool) {
     p.t.run().await;
     let waiting = p.actions().await.remove(0);
     assert_eq!((waiting.status, waiting.retry_count), (ActionStatus::Pending, 1));
+    if by_a_person {
+        let (app, caller) = (&p.t.app, &p.t.caller);
+        app.cancel_scheduled_action(caller, waiting.id).await.unwrap();
+        let again = app.retry_scheduled_action(caller, waiting.id).await.unwrap();
+        assert_eq!((again.retry_count, again.attempts_before), (1, 1));
+    }
     let moved = booking(&p, "confirmed", now + Duration::days(8), p.t.app.now());
     let sample = SampleEvent {
         user_id: moved.user_id.clone(),
@@ -264,6 +288,9 @@ async fn fire_after_an_attempt(frequency: Frequency) -> (bool, bool) {
 
 #[tokio::test]
 async fn a_dry_run_counts_work_that_was_attempted_as_the_gates_do() {
-    assert_eq!(fire_after_an_attempt(Frequency::OncePerHour).await, (true, true));
-    assert_eq!(fire_after_an_attempt(Frequency::OncePerMonth).await, (false, false));
+    for by_a_person in [false, true] {
+        let fire = |frequency| fire_after_an_attempt(frequency, by_a_person);
+        assert_eq!(fire(Frequency::OncePerHour).await, (true, true));
+        assert_eq!(fire(Frequency::OncePerMonth).await, (false, false));
+    }
 }

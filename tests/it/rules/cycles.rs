@@ -248,3 +248,30 @@ async fn a_rule_that_is_enabled_by_a_process_whose_clock_is_behind_is_not_evalua
     p.t.run().await;
     assert_eq!(p.sent().len(), 1);
 }
+
+#[tokio::test]
+async fn a_cycle_ends_when_its_rule_is_given_another_audience_or_none() {
+    for (source, with_audience) in [("schedule", true), ("form_submitted", false)] {
+        let p = Place::new().await;
+        let (old, new) = (p.audience(3).await, p.audience(2).await);
+        let rule = hourly(&p, old.id).await;
+        p.t.advance(3600);
+        p.t.executor.begin_cycles(p.t.app.now()).await.unwrap();
+        let config = json!({"cronExpression": "0 0 * * * *", "audienceId": new.id});
+        let update = UpdateTriggerRule {
+            source_type: Some(source.into()),
+            source_config: Some(if with_audience { config } else { json!({}) }),
+            action_config: Some(text("New")),
+            ..Default::default()
+        };
+        p.t.app.update_trigger_rule(&p.t.caller, rule.id, update).await.unwrap();
+        p.t.run().await;
+        assert_eq!(p.sent(), []);
+        let cycle = p.cycles().await.remove(0);
+        let ended = (cycle.status, cycle.error_message.as_deref());
+        assert_eq!(ended, (CycleStatus::Cancelled, Some("rule_changed")));
+        p.t.advance(3600);
+        p.t.run().await;
+        assert_eq!(p.sent().len(), if with_audience { 2 } else { 0 });
+    }
+}

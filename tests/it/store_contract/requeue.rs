@@ -1,5 +1,6 @@
 //! Trying an ended delivery again because somebody asks for it.
 
+use trigger_manager::domain::access::Scope;
 use trigger_manager::domain::delivery::ActionStatus;
 use trigger_manager::domain::trigger::OccurrenceStatus;
 use trigger_manager::store::{cancel, delivery};
@@ -85,4 +86,26 @@ async fn a_cancelled_occurrence_of_which_one_delivery_is_queued_again_ends_when_
     let ended = world.reread_occurrence(&occurrence).await;
     assert_eq!((ended.delivered, ended.failed), (1, 2));
     assert_eq!(ended.status, OccurrenceStatus::PartiallyDelivered);
+}
+
+#[tokio::test]
+async fn work_is_not_due_while_an_attempt_from_before_may_be_under_way_however_often_it_is_retried()
+{
+    let store = TestStore::new().await;
+    let world = World::new(&store).await;
+    let backend = world.backend("backend").await.id;
+    let trigger = world.trigger("trigger", None).await;
+    world.occurrence_of(&trigger, at(0), &[backend]).await;
+    let held = super::world::claim(&store, at(0), 1, 1).await.remove(0);
+    let (id, free) = (held.action.id, held.lease.until);
+    for again in 1..4 {
+        let why = ("trigger_disabled", at(again));
+        within!(store, |tx| cancel::of_trigger(&*tx, trigger.id, why, 1_000));
+        within!(store, |tx| delivery::requeue(&*tx, &[id], at(again), at(9_000_000)));
+        let application = world.application.id;
+        within!(store, |tx| delivery::wake_backends(&tx, application, &[backend], at(again)));
+        let queued = delivery::by_ids(store.read(), Scope::Everything, &[id]).await.unwrap();
+        let queued = (queued[0].status, queued[0].execute_at);
+        assert_eq!(queued, (ActionStatus::Pending, free), "{again}");
+    }
 }
