@@ -37,7 +37,9 @@ pub struct Booking {
 /// An instant that both databases can hold and order, also with an offset and a delay added.
 fn within_reach<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<DateTime<Utc>>, D::Error> {
     let Some(text) = Option::<String>::deserialize(d)? else { return Ok(None) };
-    let at = DateTime::parse_from_rfc3339(&text).ok().map(|at| at.to_utc());
+    // To the microsecond, as both databases keep it.
+    let at = DateTime::parse_from_rfc3339(&text).ok();
+    let at = at.and_then(|at| DateTime::from_timestamp_micros(at.timestamp_micros()));
     at.filter(|at| (1970..9000).contains(&at.year())).map(Some).ok_or_else(|| {
         serde::de::Error::custom(
             "must be an RFC 3339 instant in the years 1970 to 8999, such as 2026-01-31T09:00:00Z",

@@ -14,7 +14,7 @@ use crate::load::{Call, Outcome};
 use crate::settings::Form;
 
 /// The most memory that a process may take, in KiB.
-const MEMORY: u64 = 512 * 1024;
+const MEMORY: u64 = 128 * 1024;
 
 /// All that is known.
 #[derive(Clone)]
@@ -298,7 +298,7 @@ fn processes(evidence: &Evidence) -> Vec<Check> {
     vec![
         Check::of("no process panicked or showed SQL", lines().count(), "lines", wrong),
         Check::of("no process ended unasked, no caller gave up", count, "processes", unasked),
-        Check::of("no process takes more than 512 MiB", count, "processes", heavy.collect()),
+        Check::of("no process takes more than 128 MiB", count, "processes", heavy.collect()),
         Check::of("every fault came about", faults, "faults", missed),
     ]
 }

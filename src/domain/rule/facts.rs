@@ -172,7 +172,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// An instant as bodies and templates show it: RFC 3339 in UTC, to the millisecond where it has any.
+/// An instant as bodies and templates show it: RFC 3339 in UTC, with as much of a second as it has.
 pub fn instant(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }

@@ -66,10 +66,10 @@ pub fn text(path: &str, text: &str, max: usize) -> Result<(), Misfit> {
     Ok(())
 }
 
-/// The first `most` characters of a text, with `…` if there were more: for messages.
+/// At most `most` characters of a text, the last of them `…` if there were more: for messages.
 pub fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((at, _)) => format!("{}…", &text[..at]),
+    match text.chars().nth(most) {
+        Some(_) => text.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
         None => text.to_owned(),
     }
 }
@@ -77,6 +77,13 @@ pub fn cut(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_that_is_cut_is_no_longer_than_asked_for() {
+        assert_eq!(cut("äöü", 3), "äöü");
+        assert_eq!(cut("äöüß", 3), "äö…");
+        assert_eq!(cut("äöüß", 0), "…");
+    }
 
     #[test]
     fn a_path_grows_from_the_inside() {

@@ -4,7 +4,7 @@
 //! in locking and in how they unpack a list. A list, of ids or of rows, is one JSON parameter:
 //! the text of a statement then never depends on the number of rows, it is prepared once, and
 //! one statement serves a whole batch. In such lists ids are 32 hexadecimal digits and times
-//! are RFC 3339, in the form in which the driver stores them on SQLite; what is none is left out.
+//! are RFC 3339, in the form in which the driver stores them on SQLite; what is none is left out or null.
 //! Taking such a list apart is half of what a statement costs, so a list holds nothing that the
 //! statement can find in the database.
 //!

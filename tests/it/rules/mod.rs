@@ -5,7 +5,7 @@ mod backends;
 mod bookings;
 mod cost;
 mod costly;
-mod cycles;
+pub mod cycles;
 mod effects;
 mod events;
 mod locks;

@@ -20,6 +20,15 @@ pub type Verdict = Result<(), String>;
 /// an attempt.
 const START_WITHIN: Duration = Duration::seconds(5);
 
+// What the simulation's settings say too.
+const CATCH_UP_WINDOW: Duration = Duration::minutes(5);
+const ATTEMPTS_MAX: i32 = 6;
+const MAX_AGE: Duration = Duration::minutes(5);
+/// A due time that is older was missed.
+const ON_TIME: Duration = Duration::seconds(20);
+/// How many due times of one window fire.
+const PER_WINDOW: usize = 60;
+
 /// How far apart the clocks of two processes may be.
 pub fn skew() -> Duration {
     Duration::milliseconds(2 * SKEW)
@@ -43,6 +52,8 @@ pub async fn check(world: &World) -> Verdict {
     nothing_else_is_due(&seen)?;
     skips_have_their_reasons(&seen)?;
     everything_ends(&seen)?;
+    what_failed_had_its_whole_budget(&seen)?;
+    nothing_broke_off(&seen)?;
     what_is_delivered_was_answered(&seen)?;
     attempts_are_alike_and_one_at_a_time(&seen)?;
     retry_invariants::check(world, &seen)?;
@@ -73,7 +84,9 @@ fn each_due_time_has_one_row(seen: &Seen) -> Verdict {
     for row in scheduled(seen) {
         let stands_for = covered(row);
         hold!(stands_for.len() as i32 == row.occurrences, "a row counts wrongly: {row:?}");
-        hold!(rows.insert((row.trigger_id, row.scheduled_at)), "a second row: {row:?}");
+        for at in stands_for {
+            hold!(rows.insert((row.trigger_id, at)), "a second row for {at}: {row:?}");
+        }
     }
     Ok(())
 }
@@ -125,15 +138,31 @@ fn skips_have_their_reasons(seen: &Seen) -> Verdict {
     for row in scheduled(seen).filter(|row| row.status == OccurrenceStatus::Skipped) {
         let last = row.until_at.unwrap_or(row.scheduled_at);
         let age = row.created_at - last;
+        let made_with = scheduled(seen).filter(|other| {
+            other.trigger_id == row.trigger_id
+                && other.created_at == row.created_at
+                && other.status != OccurrenceStatus::Skipped
+        });
         let holds = match row.reason.as_deref() {
-            Some("catch_up_window") => age > Duration::minutes(5),
-            Some("catch_up_policy") => age > Duration::zero(),
-            Some("window_cap") => row.created_at - row.scheduled_at < Duration::minutes(5),
+            Some("catch_up_window") => age > CATCH_UP_WINDOW,
+            Some("catch_up_policy") => age > ON_TIME && may_leave_out(seen, row),
+            Some("window_cap") => age < CATCH_UP_WINDOW && made_with.count() == PER_WINDOW,
             _ => false,
         };
         hold!(holds, "skipped without a reason: {row:?}");
     }
     Ok(())
+}
+
+/// Whether the trigger's policy, about when the row was made, was one that leaves missed ones out.
+fn may_leave_out(seen: &Seen, row: &Occurrence) -> bool {
+    let changes = seen.changes().remove(&row.trigger_id.to_string()).unwrap_or_default();
+    changes.iter().enumerate().any(|(number, change)| {
+        let until = changes.get(number + 1).map_or(seen.end, |next| seen.committed(next));
+        let lasted = seen.committed(change) - skew()..=until + skew();
+        let policy = change.after.as_ref().map(|after| &after["catchUp"]);
+        lasted.contains(&row.created_at) && policy.is_some_and(|policy| policy != "all")
+    })
 }
 
 /// Invariant 3: Everything has come to an end.
@@ -145,6 +174,29 @@ fn everything_ends(seen: &Seen) -> Verdict {
         let open = matches!(row.status, ActionStatus::Pending | ActionStatus::Processing);
         hold!(!open && row.executed_at.is_some(), "still open: {row:?}");
     }
+    Ok(())
+}
+
+/// Invariant 3: What has failed was tried as often or as long as it was to be.
+fn what_failed_had_its_whole_budget(seen: &Seen) -> Verdict {
+    for row in seen.deliveries.iter().filter(|row| row.status == ActionStatus::Failed) {
+        let tried = row.retry_count - row.attempts_before >= ATTEMPTS_MAX;
+        let over = row.expires_at <= row.executed_at;
+        hold!(tried || over, "it was given up too early: {row:?}");
+    }
+    let alone = |row: &&Occurrence| row.deliveries == 0 && row.status == OccurrenceStatus::Failed;
+    for row in seen.occurrences.iter().filter(alone) {
+        let over = row.finished_at.is_some_and(|at| at >= row.created_at + MAX_AGE);
+        let reason = row.reason.as_deref();
+        hold!(over && reason == Some("no_active_backend"), "it was given up too early: {row:?}");
+    }
+    Ok(())
+}
+
+/// Invariant 13: No attempt has panicked.
+fn nothing_broke_off(seen: &Seen) -> Verdict {
+    let broken = seen.attempts.iter().find(|row| row.reason.as_deref() == Some("broken_off"));
+    hold!(broken.is_none(), "{broken:?}");
     Ok(())
 }
 

@@ -44,6 +44,7 @@ pub async fn check(world: &World, seen: &Seen) -> Verdict {
         seen,
     };
     rules.everything_ends()?;
+    rules.nothing_broke_off()?;
     rules.each_is_evaluated_once()?;
     rules.no_event_is_lost()?;
     rules.every_member_is_walked()?;
@@ -130,6 +131,16 @@ impl Rules<'_> {
                 hold!(!lost, "rule {rule} has never met {event:?}");
             }
         }
+        Ok(())
+    }
+
+    /// Invariant 13: No evaluation has panicked, and none was given up.
+    fn nothing_broke_off(&self) -> Verdict {
+        let reason = |row: &&TriggerLog| {
+            matches!(row.reason.as_deref(), Some("broken_off" | "not_evaluated"))
+        };
+        let broken = self.logs.iter().find(reason);
+        hold!(broken.is_none(), "{broken:?}");
         Ok(())
     }
 

@@ -363,9 +363,6 @@ impl Drop for Scheduler {
         }
         let last = self.trace.len().saturating_sub(TOLD);
         eprintln!("the last steps of seed {}:\n{}", self.seed, self.trace[last..].join("\n"));
-        eprintln!(
-            "seed {} failed; to see it again: PFY_SIMULATION_SEED={} cargo test --test it simulation -- --nocapture",
-            self.seed, self.seed
-        );
+        eprintln!("seed {} failed; to see it again: {}", self.seed, super::command(self.seed));
     }
 }
