@@ -24,3 +24,4 @@ mod rules;
 mod served;
 mod simulation;
 mod store_contract;
+mod taken_back;

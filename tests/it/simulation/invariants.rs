@@ -20,6 +20,13 @@ pub type Verdict = Result<(), String>;
 /// an attempt.
 const START_WITHIN: Duration = Duration::seconds(5);
 
+/// What the simulation's settings, or their defaults, say too.
+const CATCH_UP_WINDOW: Duration = Duration::minutes(5);
+const PER_WINDOW: usize = 60;
+const MAX_AGE: Duration = Duration::minutes(5);
+/// A due time that is older was missed.
+const ON_TIME: Duration = Duration::seconds(20);
+
 /// How far apart the clocks of two processes may be.
 pub fn skew() -> Duration {
     Duration::milliseconds(2 * SKEW)
@@ -41,8 +48,11 @@ pub async fn check(world: &World) -> Verdict {
     each_due_time_has_one_row(&seen)?;
     no_due_time_is_lost(&seen)?;
     nothing_else_is_due(&seen)?;
-    skips_have_their_reasons(&seen)?;
+    skips_have_their_reasons(world, &seen)?;
     everything_ends(&seen)?;
+    nothing_is_given_up_early(&seen)?;
+    what_is_cancelled_was_taken_back(&seen)?;
+    nothing_broke_off(&seen)?;
     what_is_delivered_was_answered(&seen)?;
     attempts_are_alike_and_one_at_a_time(&seen)?;
     retry_invariants::check(world, &seen)?;
@@ -73,7 +83,9 @@ fn each_due_time_has_one_row(seen: &Seen) -> Verdict {
     for row in scheduled(seen) {
         let stands_for = covered(row);
         hold!(stands_for.len() as i32 == row.occurrences, "a row counts wrongly: {row:?}");
-        hold!(rows.insert((row.trigger_id, row.scheduled_at)), "a second row: {row:?}");
+        for at in stands_for {
+            hold!(rows.insert((row.trigger_id.to_string(), at)), "a second row for {at}: {row:?}");
+        }
     }
     Ok(())
 }
@@ -121,18 +133,79 @@ fn nothing_else_is_due(seen: &Seen) -> Verdict {
 }
 
 /// Invariant 2: What is recorded only is so for a reason that holds.
-fn skips_have_their_reasons(seen: &Seen) -> Verdict {
+fn skips_have_their_reasons(world: &World, seen: &Seen) -> Verdict {
     for row in scheduled(seen).filter(|row| row.status == OccurrenceStatus::Skipped) {
-        let last = row.until_at.unwrap_or(row.scheduled_at);
-        let age = row.created_at - last;
+        let (first, last) = (row.scheduled_at, row.until_at.unwrap_or(row.scheduled_at));
+        let (pass, policy) = (row.created_at, world.times.policies.get(&row.id.0));
+        let missed = policy.is_some_and(|policy| policy != "all") && last < pass - ON_TIME;
+        let is_old = last < pass - CATCH_UP_WINDOW;
+        let is_young = first >= pass - CATCH_UP_WINDOW;
         let holds = match row.reason.as_deref() {
-            Some("catch_up_window") => age > Duration::minutes(5),
-            Some("catch_up_policy") => age > Duration::zero(),
-            Some("window_cap") => row.created_at - row.scheduled_at < Duration::minutes(5),
+            Some("catch_up_window") => is_old,
+            Some("catch_up_policy") => missed && is_young,
+            Some("window_cap") => is_young && fired_before(seen, row) == PER_WINDOW,
             _ => false,
         };
         hold!(holds, "skipped without a reason: {row:?}");
     }
+    Ok(())
+}
+
+/// How many due times the pass fired that recorded this one, all of them before it.
+fn fired_before(seen: &Seen, skipped: &Occurrence) -> usize {
+    let fired = scheduled(seen).filter(|row| row.status != OccurrenceStatus::Skipped);
+    let same = fired
+        .filter(|row| row.trigger_id == skipped.trigger_id && row.created_at == skipped.created_at);
+    same.filter(|row| row.scheduled_at < skipped.scheduled_at).count()
+}
+
+/// Invariant 3: A delivery fails, and an occurrence finds nobody, only when the budget is used up: of
+/// attempts, or of time, as it stands since the last retry of a person.
+fn nothing_is_given_up_early(seen: &Seen) -> Verdict {
+    let mut budgets = BTreeMap::new();
+    for row in seen.retry_rows() {
+        budgets.insert(row.entity_id.to_string(), row.at);
+    }
+    for row in seen.deliveries.iter().filter(|row| row.status == ActionStatus::Failed) {
+        let tried = (row.retry_count - row.attempts_before) as usize >= retry_invariants::BUDGET;
+        let began = budgets.get(&row.id.to_string()).copied().unwrap_or(row.created_at);
+        let is_over = row.executed_at.is_some_and(|at| at >= began + MAX_AGE);
+        hold!(tried || is_over, "given up early: {row:?}");
+    }
+    for row in seen.occurrences.iter().filter(|row| row.deliveries == 0) {
+        let failed = row.status == OccurrenceStatus::Failed;
+        let is_over = row.finished_at.is_some_and(|at| at >= row.created_at + MAX_AGE);
+        hold!(!failed || is_over, "given up early: {row:?}");
+    }
+    Ok(())
+}
+
+/// Invariant 3: A delivery is cancelled only when its trigger was switched off or deleted, its backend was
+/// deleted, or a person wanted it.
+fn what_is_cancelled_was_taken_back(seen: &Seen) -> Verdict {
+    let mut off = BTreeSet::new();
+    for row in &seen.audit {
+        let is_off = row.after.as_ref().is_none_or(|after| after["enabled"] == false);
+        let takes_back = match row.entity_type.as_str() {
+            "trigger" => is_off,
+            "backend" => row.action == "backend.delete",
+            _ => row.action == "scheduled_action.cancel",
+        };
+        if takes_back {
+            off.insert(row.entity_id.to_string());
+        }
+    }
+    for row in seen.deliveries.iter().filter(|row| row.status == ActionStatus::Cancelled) {
+        let causes = [row.trigger_id.to_string(), row.backend_id.to_string(), row.id.to_string()];
+        hold!(causes.iter().any(|id| off.contains(id)), "cancelled, for no reason: {row:?}");
+    }
+    Ok(())
+}
+
+/// Invariant 12: A panic in an attempt is recorded as one that broke off: there is none.
+fn nothing_broke_off(seen: &Seen) -> Verdict {
+    let odd = seen.attempts.iter().find(|row| row.reason.as_deref() == Some("broken_off"));
+    hold!(odd.is_none(), "an attempt panicked: {odd:?}");
     Ok(())
 }
 

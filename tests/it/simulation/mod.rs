@@ -14,14 +14,21 @@
 //! A failure names its seed and the command that repeats it. The seed decides everything as long as
 //! it runs alone; beside others, on a busy machine, a few lives take another course.
 //!
-//! `PFY_SIMULATION_SEED=7 cargo test --test it simulation` runs one seed,
+//! `PFY_TEST_ENGINE=sqlite PFY_SIMULATION_SEED=7 cargo test --test it simulation` runs one seed,
 //! `PFY_SIMULATION_SEEDS=0..5000` many. The seeds of a normal run are always the same.
+//!
+//! # What is not simulated
+//! That an executor has several attempts under way at once (`delivery/attempts.rs`, `delivery/ahead.rs`), the
+//! driver's loop and its passes that are ready before their time (`driver.rs`, `process`), and transactions that
+//! wait for each other's locks on PostgreSQL (`store_contract`, `rules/races.rs`; and `tests/fire`, which has all
+//! three). There is no stand-in for the store: the real ones run here, both of them, on a clock that is set by hand.
 
 mod backend;
 mod calendar;
 mod calls;
 mod cycle_invariants;
 mod dice;
+mod fan_out;
 mod invariants;
 mod retry_invariants;
 mod rule_invariants;
@@ -32,6 +39,8 @@ mod watch;
 mod world;
 
 use std::ops::Range;
+
+use trigger_manager::store::Engine;
 
 use crate::harness::variable;
 use world::World;
@@ -52,6 +61,30 @@ fn seeds(part: u64) -> Vec<u64> {
         number(first)..number(end)
     });
     range.unwrap_or(SEEDS).filter(|seed| seed % PARTS == part).collect()
+}
+
+/// What runs a seed again.
+fn command(seed: u64, engine: Engine) -> String {
+    let engine = match engine {
+        Engine::Sqlite => "PFY_TEST_ENGINE=sqlite",
+        Engine::Postgres => {
+            "PFY_TEST_ENGINE=postgres PFY_TEST_POSTGRES_URL=$(tests/postgres start | tail -1)"
+        }
+    };
+    format!("{engine} PFY_SIMULATION_SEED={seed} cargo test --test it simulation -- --nocapture")
+}
+
+#[test]
+fn what_runs_a_seed_again_names_the_engine_and_so_does_the_readme() {
+    for (engine, name) in [(Engine::Sqlite, "sqlite"), (Engine::Postgres, "postgres")] {
+        assert!(command(7, engine).starts_with(&format!("PFY_TEST_ENGINE={name} ")));
+    }
+    let readme = include_str!("../../../README.md");
+    let told = readme.lines().find(|line| line.contains("PFY_SIMULATION_SEEDS="));
+    let told = told.expect("the README tells of the long form");
+    let whole =
+        "`PFY_TEST_ENGINE=sqlite PFY_SIMULATION_SEEDS=0..5000 cargo test --test it simulation`";
+    assert!(told.contains(whole), "{told}");
 }
 
 async fn run(part: u64) {

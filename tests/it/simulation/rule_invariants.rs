@@ -84,6 +84,9 @@ impl Rules<'_> {
             let well = event.status == EventStatus::Processed && event.error.is_none();
             hold!(well, "not evaluated: {event:?}");
         }
+        let panicked = |row: &&TriggerLog| row.reason.as_deref() == Some("not_evaluated");
+        let odd = self.logs.iter().find(panicked);
+        hold!(odd.is_none(), "an evaluation failed: {odd:?}");
         for cycle in &self.cycles {
             let ended = matches!(cycle.status, CycleStatus::Completed | CycleStatus::Cancelled);
             hold!(ended && cycle.completed_at.is_some(), "still walked: {cycle:?}");
