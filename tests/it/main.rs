@@ -19,6 +19,7 @@ mod line;
 mod pg_source;
 mod process;
 mod receiver;
+mod retention;
 mod rule_history;
 mod rules;
 mod served;
