@@ -1,6 +1,6 @@
 //! Finishing: what came of attempts is recorded, a batch a transaction.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 
@@ -13,7 +13,7 @@ use crate::domain::delivery::ActionStatus;
 use crate::domain::id::{ApplicationId, ScheduledActionId};
 use crate::domain::trigger::OccurrenceStatus;
 use crate::error::Result;
-use crate::store::executor::{self, Settled};
+use crate::store::executor::{self, Lease, Settled};
 use crate::store::log::{self, NewAttempt};
 use crate::store::{Tx, delivery};
 use crate::telemetry::DispatchStatus;
@@ -38,9 +38,14 @@ impl Executor {
         let tx = self.app.store.begin().await?;
         effect::cancel_lost(&tx, done, now).await?;
         let done = &*done;
-        let finished: Vec<_> = done.iter().map(|done| done.finished.clone()).collect();
-        let recorded = executor::finish(&*tx, &finished, now).await?;
-        let ours = || done.iter().filter(|done| recorded.contains(&done.finished.id));
+        let latest = latest(done);
+        let is_latest = |done: &&Done| latest.get(&done.finished.id) == Some(&done.claimed.lease);
+        let finished = done.iter().filter(is_latest).map(|done| done.finished.clone());
+        let recorded = executor::finish(&*tx, &finished.collect::<Vec<_>>(), now).await?;
+        let ours = || {
+            let is_ours = |done: &&Done| recorded.contains(&done.finished.id);
+            done.iter().filter(is_latest).filter(is_ours)
+        };
         let ended = ours().filter_map(|done| {
             let delivered = match done.finished.status {
                 ActionStatus::Completed => true,
@@ -135,6 +140,19 @@ fn failed_for_good(done: &Done) {
         response_status = attempt.and_then(|attempt| attempt.response_status),
         "work failed for good"
     );
+}
+
+/// The lease under which each piece of work was claimed last. An executor that stood still may hold some
+/// twice, the older under a lease that was taken from it: no row may count for both.
+fn latest(done: &[Done]) -> HashMap<ScheduledActionId, Lease> {
+    let mut latest = HashMap::<_, Lease>::new();
+    for Done { finished, claimed, .. } in done {
+        let lease = latest.entry(finished.id).or_insert(claimed.lease);
+        if claimed.lease.until > lease.until {
+            *lease = claimed.lease;
+        }
+    }
+    latest
 }
 
 /// What tells an attempt from all others: its work, its number and its end.

@@ -97,6 +97,8 @@ pub struct Executor {
     /// Whether more events wait than one batch holds, and several at once are worth it.
     events_wait: AtomicBool,
     jitter: Jitter,
+    /// How many of the deliveries that a pass makes [`Executor::run_until_idle`] holds from birth.
+    room: usize,
 }
 
 /// What spreads retries, from 0 to 1.
@@ -152,6 +154,7 @@ impl Executor {
             unserved,
             events_wait,
             jitter,
+            room: 0,
         }
     }
 
@@ -159,6 +162,13 @@ impl Executor {
     #[doc(hidden)]
     pub fn with_jitter(self, jitter: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
         Self { jitter: Box::new(jitter), ..self }
+    }
+
+    /// This executor, which holds up to `room` of the deliveries that a pass makes when it runs until
+    /// idle: for simulations.
+    #[doc(hidden)]
+    pub fn with_room(self, room: usize) -> Self {
+        Self { room, ..self }
     }
 
     /// Which executor this is.
@@ -176,7 +186,7 @@ impl Executor {
             let is_due = |at: Option<DateTime<Utc>>| at.is_some_and(|at| at <= now);
             let mut did = reaped;
             if is_due(due.trigger_at) {
-                let pass = self.pass(now, 0).await?;
+                let pass = self.pass(now, self.room).await?;
                 report.occurrences += pass.occurrences;
                 did += pass.triggers;
             }

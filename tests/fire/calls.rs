@@ -26,7 +26,11 @@ pub fn deliveries(requests: &[Request]) -> Deliveries<'_> {
 }
 
 /// Why the outcome of a request that was sent may have stayed unknown until `later`.
-pub fn cause(faults: &[Fault], request: &Request, later: DateTime<Utc>) -> Option<Kind> {
+pub fn cause(evidence: &Evidence, request: &Request, later: DateTime<Utc>) -> Option<Kind> {
+    let faults = &evidence.past.faults;
+    let lease = Duration::from_std(evidence.form.lease).unwrap_or_default();
+    // What was sent longer before a fault than work is held had been recorded, or given to another.
+    let is_near = |fault: &&Fault| request.at >= fault.start - lease;
     let hit = |fault: &&Fault| match fault.kind {
         Kind::KillApi => false,
         // What a transaction has locked, the others wait for as well.
@@ -39,7 +43,7 @@ pub fn cause(faults: &[Fault], request: &Request, later: DateTime<Utc>) -> Optio
         _ => is_of(fault, request) && fault.start <= later && request.at <= fault.start + MOMENT,
     };
     let own = |fault: &&Fault| is_of(fault, request);
-    let hits = || faults.iter().filter(hit);
+    let hits = || faults.iter().filter(is_near).filter(hit);
     hits().find(own).or_else(|| hits().next()).map(|fault| fault.kind)
 }
 
@@ -66,7 +70,7 @@ pub fn duplicates<'a>(
         let request = requests[first];
         for again in &requests[first + 1..] {
             let faults = &evidence.past.faults;
-            let fault = cause(faults, request, again.at).or_else(|| woken(faults, again));
+            let fault = cause(evidence, request, again.at).or_else(|| woken(faults, again));
             let late = missed.contains(&(Some(request.webhook_id), Some(request.attempt)));
             let why = fault.map(|kind| format!("{kind:?}"));
             found.push((*again, why.or_else(|| late.then(|| "AnswerTooLate".to_owned()))));
@@ -92,6 +96,7 @@ pub fn all(evidence: &Evidence) -> Vec<Check> {
     vec![
         twice(evidence),
         ledger(evidence, &deliveries),
+        done(evidence),
         same(&deliveries),
         order(evidence, &deliveries),
         apart(evidence, &deliveries),
@@ -140,6 +145,16 @@ fn ledger(evidence: &Evidence, deliveries: &Deliveries<'_>) -> Check {
         "deliveries",
         wrong,
     )
+}
+
+/// The budget outlasts the run: nothing is given up.
+fn done(evidence: &Evidence) -> Check {
+    let calls = evidence.ledger.actions.iter().filter(|action| action.trigger_id.is_some());
+    let is_done = |status: &str| matches!(status, "completed" | "cancelled");
+    let wrong = calls.clone().filter(|action| !is_done(&action.status));
+    let wrong = wrong.map(|action| format!("{} is {}", action.id, action.status)).collect();
+    let name = "each delivery was made, or taken back by who switched its trigger off";
+    Check::of(name, calls.count(), "deliveries", wrong)
 }
 
 fn same(deliveries: &Deliveries<'_>) -> Check {
@@ -196,7 +211,7 @@ fn apart(evidence: &Evidence, deliveries: &Deliveries<'_>) -> Check {
     };
     let wrong = pairs(deliveries)
         .filter(|(one, next)| end(one).is_none_or(|ended| next.at + MOMENT / 2 < ended))
-        .filter(|(one, next)| cause(&evidence.past.faults, one, next.at).is_none())
+        .filter(|(one, next)| cause(evidence, one, next.at).is_none())
         .filter(|(one, _)| !was_stopped(evidence, one, one.at))
         .map(|(one, next)| format!("{}, then {}", told(one), told(next)));
     let wrong = wrong.collect();
@@ -222,11 +237,10 @@ fn explained(evidence: &Evidence, deliveries: &Deliveries<'_>) -> Check {
     check
 }
 
-/// What was due before a trigger was switched off is not called later than one pass, and never
-/// later than work is held.
+/// What was due before a trigger was switched off is not called later than one pass and an attempt.
 fn off(evidence: &Evidence) -> Check {
     let form = &evidence.form;
-    let bound = Duration::from_std(form.pass.max(form.lease)).unwrap_or_default() + MOMENT * 5;
+    let bound = Duration::from_std(form.pass + form.timeout).unwrap_or_default() + MOMENT;
     let mut switched = BTreeMap::<Uuid, Vec<DateTime<Utc>>>::new();
     for call in evidence.calls.iter().filter(|call| call.outcome == Outcome::Accepted) {
         if matches!(call.what, DISABLE | "deleteTrigger")

@@ -75,20 +75,19 @@ pub fn all(evidence: &Evidence) -> Vec<Check> {
 
 fn schedule(evidence: &Evidence) -> Vec<Check> {
     let mut times = BTreeMap::<(Uuid, DateTime<Utc>), usize>::new();
-    let mut runs = Vec::new();
-    for row in evidence.ledger.occurrences.iter().filter(|row| row.origin == "schedule") {
+    let rows = || evidence.ledger.occurrences.iter().filter(|row| row.origin == "schedule");
+    // Some executor is always up again soon enough: nothing is left out.
+    let skipped = rows().filter(|row| row.status == "skipped");
+    let mut lost: Vec<_> = skipped.map(|row| format!("left out: {row:?}")).collect();
+    for row in rows().filter(|row| row.status != "skipped") {
         *times.entry((row.trigger_id, row.scheduled_at)).or_default() += 1;
-        runs.extend(row.until_at.map(|until| (row.trigger_id, row.scheduled_at, until)));
     }
     let twice = times.iter().filter(|(_, count)| **count > 1);
     let twice = twice.map(|((trigger, at), count)| format!("{trigger} {at}: {count}")).collect();
     let due: BTreeSet<_> =
         evidence.calendar.iter().flat_map(|span| span.due().map(|at| (span.trigger, at))).collect();
-    let in_run = |(trigger, at): &(Uuid, DateTime<Utc>)| {
-        runs.iter().any(|(of, from, until)| of == trigger && from <= at && at <= until)
-    };
-    let lost = due.iter().filter(|key| !times.contains_key(key) && !in_run(key));
-    let mut lost: Vec<_> = lost.map(|(trigger, at)| format!("{trigger} {at}")).collect();
+    let missing = due.iter().filter(|key| !times.contains_key(key));
+    lost.extend(missing.map(|(trigger, at)| format!("{trigger} {at}")));
     lost.extend(evidence.behind.iter().cloned());
     let extra = times.keys().filter(|key| !due.contains(key));
     let extra = extra.map(|(trigger, at)| format!("{trigger} {at}")).collect();
@@ -145,6 +144,7 @@ fn rules(evidence: &Evidence) -> Vec<Check> {
         .collect();
     let unknown = stored.keys().filter(|id| !accepted.contains(*id));
     wrong.extend(unknown.map(|id| format!("{id} is stored and was never accepted")));
+    wrong.extend(evaluated_twice(evidence));
     let count = accepted.len();
     vec![
         Check::of("each accepted event was evaluated once", count, "events", wrong),
@@ -153,6 +153,17 @@ fn rules(evidence: &Evidence) -> Vec<Check> {
         cooldown(evidence),
         retry_keys(evidence),
     ]
+}
+
+/// What a rule said twice of an event: queued, held back or failed.
+fn evaluated_twice(evidence: &Evidence) -> Vec<String> {
+    let mut said = BTreeMap::<_, usize>::new();
+    let logs = evidence.ledger.logs.iter().filter(|log| log.attempt.is_none());
+    for log in logs.filter(|log| matches!(log.status.as_str(), "queued" | "held_back" | "failed")) {
+        *said.entry((log.event_id, log.trigger_rule_id)).or_default() += 1;
+    }
+    let twice = said.into_iter().filter(|((event, _), count)| event.is_some() && *count > 1);
+    twice.map(|(key, count)| format!("{key:?} was evaluated {count} times")).collect()
 }
 
 fn text(message: &Accepted) -> &str {

@@ -54,6 +54,7 @@ pub struct Event {
 #[derive(Debug, Clone, FromQueryResult)]
 pub struct Log {
     pub trigger_rule_id: Option<Uuid>,
+    pub event_id: Option<Uuid>,
     pub user_id: Option<String>,
     pub scheduled_action_id: Option<Uuid>,
     pub status: String,
@@ -115,7 +116,7 @@ impl Tables {
             events: self.rows("SELECT event_id, status, user_id FROM event").await?,
             logs: self
                 .rows(
-                    "SELECT trigger_rule_id, user_id, scheduled_action_id, status, attempt, reason,
+                    "SELECT trigger_rule_id, event_id, user_id, scheduled_action_id, status, attempt, reason,
                     created_date FROM trigger_log ORDER BY id",
                 )
                 .await?,

@@ -13,7 +13,7 @@ use crate::world::DISABLE;
 /// What the name of a check begins with, and what spoils it; false: there is nothing to spoil.
 type Spoiled = (&'static str, fn(&mut Evidence) -> bool);
 
-const SPOILED: [Spoiled; 15] = [
+const SPOILED: [Spoiled; 26] = [
     ("no due second has two", |found| {
         let first = found.ledger.occurrences.iter().find(|one| one.origin == "schedule").cloned();
         first.map(|one| found.ledger.occurrences.push(one)).is_some()
@@ -21,6 +21,18 @@ const SPOILED: [Spoiled; 15] = [
     ("each due second", |found| {
         let at = found.ledger.occurrences.iter().position(|one| one.origin == "schedule");
         at.map(|at| found.ledger.occurrences.remove(at)).is_some()
+    }),
+    ("each due second", |found| {
+        let one = found.ledger.occurrences.iter_mut().find(|one| one.origin == "schedule");
+        one.map(|one| one.status = "skipped".to_owned()).is_some()
+    }),
+    ("nothing is stuck", |found| {
+        found.stuck.push("a delivery".to_owned());
+        true
+    }),
+    ("each delivery was made", |found| {
+        let one = found.ledger.actions.iter_mut().find(|one| one.trigger_id.is_some());
+        one.map(|one| one.status = "failed".to_owned()).is_some()
     }),
     ("no occurrence is beside", |found| {
         let mut all = found.ledger.occurrences.iter_mut();
@@ -80,6 +92,39 @@ const SPOILED: [Spoiled; 15] = [
         one.map(|one| found.ledger.logs.push(one)).is_some()
     }),
     ("each accepted event", |found| found.ledger.events.pop().is_some()),
+    ("each accepted event", |found| {
+        let evaluated = |log: &&crate::ledger::Log| {
+            log.event_id.is_some() && log.attempt.is_none() && log.status == "queued"
+        };
+        let one = found.ledger.logs.iter().find(evaluated).cloned();
+        one.map(|one| found.ledger.logs.push(one)).is_some()
+    }),
+    ("each event of a plain rule", |found| lose(found, "plain ")),
+    ("a rule that fires once", |found| repeat_message(found, "once ")),
+    ("a cooldown is kept", |found| {
+        let rule = Some(found.rules[1]);
+        let cool =
+            |log: &&crate::ledger::Log| log.trigger_rule_id == rule && log.status == "queued";
+        let one = found.ledger.logs.iter().find(cool).cloned();
+        one.map(|one| found.ledger.logs.push(one)).is_some()
+    }),
+    ("no process panicked", |found| {
+        let said = ("api 1".to_owned(), vec!["thread 'main' panicked at".to_owned()]);
+        found.output = Arc::new(vec![said]);
+        true
+    }),
+    ("no process ended unasked", |found| {
+        found.unasked.push("api 1".to_owned());
+        true
+    }),
+    ("no process takes more", |found| {
+        found.memory.first_mut().map(|one| one.2 = Some(129 * 1024)).is_some()
+    }),
+    ("every fault", |found| {
+        let faults = found.past.faults.clone();
+        found.past = Arc::new(crate::faults::Past { faults, missed: vec!["Kill".to_owned()] });
+        true
+    }),
     ("no message was sent twice", |found| {
         let one = found.messages.first().cloned();
         one.map(|one| found.messages.push(one)).is_some()
@@ -89,6 +134,22 @@ const SPOILED: [Spoiled; 15] = [
         owed.map(|owed| found.ledger.audits.remove(owed)).is_some()
     }),
 ];
+
+/// Loses a message whose text begins so.
+fn lose(found: &mut Evidence, text: &str) -> bool {
+    let at = found.messages.iter().position(|one| says(one, text));
+    at.map(|at| found.messages.remove(at)).is_some()
+}
+
+/// Has a message whose text begins so arrive once more.
+fn repeat_message(found: &mut Evidence, text: &str) -> bool {
+    let one = found.messages.iter().find(|one| says(one, text)).cloned();
+    one.map(|one| found.messages.push(one)).is_some()
+}
+
+fn says(message: &trigger_manager::line::stand_in::Accepted, text: &str) -> bool {
+    message.messages[0]["text"].as_str().is_some_and(|said| said.starts_with(text))
+}
 
 /// Adds a request to a delivery that succeeded, changed as is wanted.
 fn repeat(found: &mut Evidence, change: fn(&mut crate::backends::Request)) -> bool {

@@ -173,7 +173,7 @@ pub fn trace(evidence: &Evidence) -> String {
     }
     for requests in deliveries(&evidence.requests).values().filter(|all| all.len() > 1) {
         for request in requests {
-            let cause = cause(&evidence.past.faults, request, Utc::now());
+            let cause = cause(evidence, request, Utc::now());
             lines.push(format!(
                 "{} {} {} attempt {} from {:?}: {:?} at {:?}, {cause:?}",
                 request.webhook_id,

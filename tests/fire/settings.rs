@@ -56,6 +56,8 @@ const SHORT: Form = Form {
         ("PFY_LINE_TIMEOUT", "2s"),
         ("PFY_DISPATCH_RETRY_INITIAL", "500ms"),
         ("PFY_DISPATCH_RETRY_MAX", "2s"),
+        // With pauses so short, so that no budget ends before the run does.
+        ("PFY_DISPATCH_RETRY_MAX_ATTEMPTS", "1000"),
         ("PFY_CRON_TRIGGER_CHECK_INTERVAL", "3s"),
     ],
     calm: seconds(4),

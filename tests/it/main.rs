@@ -25,3 +25,4 @@ mod rules;
 mod served;
 mod simulation;
 mod store_contract;
+mod taken_back;

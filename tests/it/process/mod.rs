@@ -5,6 +5,7 @@
 
 mod commands;
 mod executors;
+mod hints;
 mod place;
 mod refused;
 mod roles;

@@ -6,7 +6,9 @@ use super::place::{TOKEN, furnish};
 use super::{Place, Process};
 use crate::receiver::{Answer, Receiver};
 
-const SETTINGS: [(&str, &str); 4] = [
+const SETTINGS: [(&str, &str); 5] = [
+    // So that what comes after a call that hangs is held, and not begun.
+    ("PFY_DISPATCH_CONCURRENCY_PER_BACKEND", "1"),
     ("PFY_AUTH_BOOTSTRAP_TOKEN", TOKEN),
     ("PFY_SHUTDOWN_GRACE", "1s"),
     ("PFY_DISPATCH_TIMEOUT", "20s"),
@@ -26,22 +28,47 @@ async fn a_hanging_backend_does_not_keep_a_process_and_gets_its_call_after_the_n
     let in_flight = "{ deliveries { nodes {
         id status attemptCount nextAttemptAt lastError } } }";
     receiver.until(|received| received.len() == 1).await;
+    for _ in 0..2 {
+        administrator.data(run, json!({ "id": trigger })).await;
+    }
+    let all_are = |status: [&'static str; 3]| {
+        move |data: &Value| {
+            let nodes = data["deliveries"]["nodes"].as_array().unwrap();
+            let found: Vec<_> = nodes.iter().map(|node| node["status"].as_str().unwrap()).collect();
+            (found == status).then(|| nodes.clone())
+        }
+    };
+    let held = administrator.until(in_flight, Value::Null, all_are(["PROCESSING"; 3])).await;
     first.signal("TERM").await;
     let status = first.ended().await;
     assert!(status.success(), "{status}\n{}", first.output());
     let ended = first.output();
     assert!(ended.contains("stopping") && !ended.contains("panicked"), "{ended}");
 
+    // Newest first: what was held and not begun is as if nobody had held it.
+    let only = SETTINGS.into_iter().chain([("PFY_RUN_MODE", "api")]).collect::<Vec<_>>();
+    let mut looker = Process::start(&place, &[], &only);
+    let reader = looker.api().await.bearer(TOKEN);
+    let left = ["PENDING", "PENDING", "PROCESSING"];
+    let left = reader.until(in_flight, Value::Null, all_are(left)).await;
+    for (left, held) in left.iter().zip(&held).take(2) {
+        assert_eq!((&left["attemptCount"], &left["lastError"]), (&json!(0), &Value::Null));
+        assert_eq!(left["id"], held["id"]);
+        assert!(!left["nextAttemptAt"].is_null(), "{left}");
+    }
+    looker.stop().await;
+
     let mut second = Process::start(&place, &[], &SETTINGS);
     let administrator = second.api().await.bearer(TOKEN);
-    let is_delivered = |data: &Value| {
-        let delivery = &data["deliveries"]["nodes"][0];
-        (delivery["status"] == "COMPLETED").then(|| delivery["id"].as_str().unwrap().to_owned())
-    };
-    let id = administrator.until(in_flight, Value::Null, is_delivered).await;
+    let nodes = administrator.until(in_flight, Value::Null, all_are(["COMPLETED"; 3])).await;
     let received = receiver.received();
-    let ids: Vec<_> = received.iter().map(|one| one.header("webhook-id")).collect();
-    assert_eq!(ids, [id.as_str(); 2], "one call that hung, one that was answered");
-    assert_eq!(received[0].body, received[1].body);
+    let of = |node: &Value| {
+        let id = node["id"].as_str().unwrap().to_owned();
+        received.iter().filter(|one| one.header("webhook-id") == id).collect::<Vec<_>>()
+    };
+    let calls: Vec<_> = nodes.iter().map(|node| of(node).len()).collect();
+    assert_eq!(calls, [1, 1, 2], "of the one that hung, one call more");
+    let again = of(&nodes[2]);
+    assert_eq!(again[0].body, again[1].body);
     second.stop().await;
 }

@@ -20,14 +20,12 @@ pub type Verdict = Result<(), String>;
 /// an attempt.
 const START_WITHIN: Duration = Duration::seconds(5);
 
-// What the simulation's settings say too.
+/// What the simulation's settings, or their defaults, say too.
 const CATCH_UP_WINDOW: Duration = Duration::minutes(5);
-const ATTEMPTS_MAX: i32 = 6;
+const PER_WINDOW: usize = 60;
 const MAX_AGE: Duration = Duration::minutes(5);
 /// A due time that is older was missed.
 const ON_TIME: Duration = Duration::seconds(20);
-/// How many due times of one window fire.
-const PER_WINDOW: usize = 60;
 
 /// How far apart the clocks of two processes may be.
 pub fn skew() -> Duration {
@@ -50,9 +48,10 @@ pub async fn check(world: &World) -> Verdict {
     each_due_time_has_one_row(&seen)?;
     no_due_time_is_lost(&seen)?;
     nothing_else_is_due(&seen)?;
-    skips_have_their_reasons(&seen)?;
+    skips_have_their_reasons(world, &seen)?;
     everything_ends(&seen)?;
-    what_failed_had_its_whole_budget(&seen)?;
+    nothing_is_given_up_early(&seen)?;
+    what_is_cancelled_was_taken_back(&seen)?;
     nothing_broke_off(&seen)?;
     what_is_delivered_was_answered(&seen)?;
     attempts_are_alike_and_one_at_a_time(&seen)?;
@@ -85,7 +84,7 @@ fn each_due_time_has_one_row(seen: &Seen) -> Verdict {
         let stands_for = covered(row);
         hold!(stands_for.len() as i32 == row.occurrences, "a row counts wrongly: {row:?}");
         for at in stands_for {
-            hold!(rows.insert((row.trigger_id, at)), "a second row for {at}: {row:?}");
+            hold!(rows.insert((row.trigger_id.to_string(), at)), "a second row for {at}: {row:?}");
         }
     }
     Ok(())
@@ -134,19 +133,17 @@ fn nothing_else_is_due(seen: &Seen) -> Verdict {
 }
 
 /// Invariant 2: What is recorded only is so for a reason that holds.
-fn skips_have_their_reasons(seen: &Seen) -> Verdict {
+fn skips_have_their_reasons(world: &World, seen: &Seen) -> Verdict {
     for row in scheduled(seen).filter(|row| row.status == OccurrenceStatus::Skipped) {
-        let last = row.until_at.unwrap_or(row.scheduled_at);
-        let age = row.created_at - last;
-        let made_with = scheduled(seen).filter(|other| {
-            other.trigger_id == row.trigger_id
-                && other.created_at == row.created_at
-                && other.status != OccurrenceStatus::Skipped
-        });
+        let (first, last) = (row.scheduled_at, row.until_at.unwrap_or(row.scheduled_at));
+        let (pass, policy) = (row.created_at, world.times.policies.get(&row.id.0));
+        let missed = policy.is_some_and(|policy| policy != "all") && last < pass - ON_TIME;
+        let is_old = last < pass - CATCH_UP_WINDOW;
+        let is_young = first >= pass - CATCH_UP_WINDOW;
         let holds = match row.reason.as_deref() {
-            Some("catch_up_window") => age > CATCH_UP_WINDOW,
-            Some("catch_up_policy") => age > ON_TIME && may_leave_out(seen, row),
-            Some("window_cap") => age < CATCH_UP_WINDOW && made_with.count() == PER_WINDOW,
+            Some("catch_up_window") => is_old,
+            Some("catch_up_policy") => missed && is_young,
+            Some("window_cap") => is_young && fired_before(seen, row) == PER_WINDOW,
             _ => false,
         };
         hold!(holds, "skipped without a reason: {row:?}");
@@ -154,15 +151,62 @@ fn skips_have_their_reasons(seen: &Seen) -> Verdict {
     Ok(())
 }
 
-/// Whether the trigger's policy, about when the row was made, was one that leaves missed ones out.
-fn may_leave_out(seen: &Seen, row: &Occurrence) -> bool {
-    let changes = seen.changes().remove(&row.trigger_id.to_string()).unwrap_or_default();
-    changes.iter().enumerate().any(|(number, change)| {
-        let until = changes.get(number + 1).map_or(seen.end, |next| seen.committed(next));
-        let lasted = seen.committed(change) - skew()..=until + skew();
-        let policy = change.after.as_ref().map(|after| &after["catchUp"]);
-        lasted.contains(&row.created_at) && policy.is_some_and(|policy| policy != "all")
-    })
+/// How many due times the pass fired that recorded this one, all of them before it.
+fn fired_before(seen: &Seen, skipped: &Occurrence) -> usize {
+    let fired = scheduled(seen).filter(|row| row.status != OccurrenceStatus::Skipped);
+    let same = fired
+        .filter(|row| row.trigger_id == skipped.trigger_id && row.created_at == skipped.created_at);
+    same.filter(|row| row.scheduled_at < skipped.scheduled_at).count()
+}
+
+/// Invariant 3: A delivery fails, and an occurrence finds nobody, only when the budget is used up: of
+/// attempts, or of time, as it stands since the last retry of a person.
+fn nothing_is_given_up_early(seen: &Seen) -> Verdict {
+    let mut budgets = BTreeMap::new();
+    for row in seen.retry_rows() {
+        budgets.insert(row.entity_id.to_string(), row.at);
+    }
+    for row in seen.deliveries.iter().filter(|row| row.status == ActionStatus::Failed) {
+        let tried = (row.retry_count - row.attempts_before) as usize >= retry_invariants::BUDGET;
+        let began = budgets.get(&row.id.to_string()).copied().unwrap_or(row.created_at);
+        let is_over = row.executed_at.is_some_and(|at| at >= began + MAX_AGE);
+        hold!(tried || is_over, "given up early: {row:?}");
+    }
+    for row in seen.occurrences.iter().filter(|row| row.deliveries == 0) {
+        let failed = row.status == OccurrenceStatus::Failed;
+        let is_over = row.finished_at.is_some_and(|at| at >= row.created_at + MAX_AGE);
+        hold!(!failed || is_over, "given up early: {row:?}");
+    }
+    Ok(())
+}
+
+/// Invariant 3: A delivery is cancelled only when its trigger was switched off or deleted, its backend was
+/// deleted, or a person wanted it.
+fn what_is_cancelled_was_taken_back(seen: &Seen) -> Verdict {
+    let mut off = BTreeSet::new();
+    for row in &seen.audit {
+        let is_off = row.after.as_ref().is_none_or(|after| after["enabled"] == false);
+        let takes_back = match row.entity_type.as_str() {
+            "trigger" => is_off,
+            "backend" => row.action == "backend.delete",
+            _ => row.action == "scheduled_action.cancel",
+        };
+        if takes_back {
+            off.insert(row.entity_id.to_string());
+        }
+    }
+    for row in seen.deliveries.iter().filter(|row| row.status == ActionStatus::Cancelled) {
+        let causes = [row.trigger_id.to_string(), row.backend_id.to_string(), row.id.to_string()];
+        hold!(causes.iter().any(|id| off.contains(id)), "cancelled, for no reason: {row:?}");
+    }
+    Ok(())
+}
+
+/// Invariant 12: A panic in an attempt is recorded as one that broke off: there is none.
+fn nothing_broke_off(seen: &Seen) -> Verdict {
+    let odd = seen.attempts.iter().find(|row| row.reason.as_deref() == Some("broken_off"));
+    hold!(odd.is_none(), "an attempt panicked: {odd:?}");
+    Ok(())
 }
 
 /// Invariant 3: Everything has come to an end.
@@ -174,29 +218,6 @@ fn everything_ends(seen: &Seen) -> Verdict {
         let open = matches!(row.status, ActionStatus::Pending | ActionStatus::Processing);
         hold!(!open && row.executed_at.is_some(), "still open: {row:?}");
     }
-    Ok(())
-}
-
-/// Invariant 3: What has failed was tried as often or as long as it was to be.
-fn what_failed_had_its_whole_budget(seen: &Seen) -> Verdict {
-    for row in seen.deliveries.iter().filter(|row| row.status == ActionStatus::Failed) {
-        let tried = row.retry_count - row.attempts_before >= ATTEMPTS_MAX;
-        let over = row.expires_at <= row.executed_at;
-        hold!(tried || over, "it was given up too early: {row:?}");
-    }
-    let alone = |row: &&Occurrence| row.deliveries == 0 && row.status == OccurrenceStatus::Failed;
-    for row in seen.occurrences.iter().filter(alone) {
-        let over = row.finished_at.is_some_and(|at| at >= row.created_at + MAX_AGE);
-        let reason = row.reason.as_deref();
-        hold!(over && reason == Some("no_active_backend"), "it was given up too early: {row:?}");
-    }
-    Ok(())
-}
-
-/// Invariant 13: No attempt has panicked.
-fn nothing_broke_off(seen: &Seen) -> Verdict {
-    let broken = seen.attempts.iter().find(|row| row.reason.as_deref() == Some("broken_off"));
-    hold!(broken.is_none(), "{broken:?}");
     Ok(())
 }
 

@@ -15,20 +15,20 @@
 //! it runs alone; beside others, on a busy machine, a few lives take another course.
 //!
 //! `PFY_TEST_ENGINE=sqlite PFY_SIMULATION_SEED=7 cargo test --test it simulation` runs one seed,
-//! `PFY_SIMULATION_SEEDS=0..5000` many; with `postgres`, `PFY_TEST_POSTGRES_URL` is what `tests/postgres start`
-//! prints. The seeds of a normal run are always the same.
+//! `PFY_SIMULATION_SEEDS=0..5000` many. The seeds of a normal run are always the same.
 //!
-//! # What is not
-//! An executor does one thing after the other here: what several attempts at once, the driver's loop and its
-//! end come to is for the tests of the driver, of processes and of `tests/fire`, and so is waiting for
-//! PostgreSQL's locks, which the races of `store_contract` and `rules` are about. There is no double of
-//! the store: both stores run under a clock that is set by hand, and behind the same checkpoints.
+//! # What is not simulated
+//! That an executor has several attempts under way at once (`delivery/attempts.rs`, `delivery/ahead.rs`), the
+//! driver's loop and its passes that are ready before their time (`driver.rs`, `process`), and transactions that
+//! wait for each other's locks on PostgreSQL (`store_contract`, `rules/races.rs`; and `tests/fire`, which has all
+//! three). There is no stand-in for the store: the real ones run here, both of them, on a clock that is set by hand.
 
 mod backend;
 mod calendar;
 mod calls;
 mod cycle_invariants;
 mod dice;
+mod fan_out;
 mod invariants;
 mod retry_invariants;
 mod rule_invariants;
@@ -42,7 +42,7 @@ use std::ops::Range;
 
 use trigger_manager::store::Engine;
 
-use crate::harness::{engine, variable};
+use crate::harness::variable;
 use world::World;
 
 /// In how many parts the seeds are run, beside each other.
@@ -63,15 +63,28 @@ fn seeds(part: u64) -> Vec<u64> {
     range.unwrap_or(SEEDS).filter(|seed| seed % PARTS == part).collect()
 }
 
-/// How to run one seed again, on this engine.
-fn command(seed: u64) -> String {
-    let engine = match engine() {
+/// What runs a seed again.
+fn command(seed: u64, engine: Engine) -> String {
+    let engine = match engine {
         Engine::Sqlite => "PFY_TEST_ENGINE=sqlite",
         Engine::Postgres => {
-            "PFY_TEST_ENGINE=postgres PFY_TEST_POSTGRES_URL=\"$(tests/postgres start | tail -1)\""
+            "PFY_TEST_ENGINE=postgres PFY_TEST_POSTGRES_URL=$(tests/postgres start | tail -1)"
         }
     };
     format!("{engine} PFY_SIMULATION_SEED={seed} cargo test --test it simulation -- --nocapture")
+}
+
+#[test]
+fn what_runs_a_seed_again_names_the_engine_and_so_does_the_readme() {
+    for (engine, name) in [(Engine::Sqlite, "sqlite"), (Engine::Postgres, "postgres")] {
+        assert!(command(7, engine).starts_with(&format!("PFY_TEST_ENGINE={name} ")));
+    }
+    let readme = include_str!("../../../README.md");
+    let told = readme.lines().find(|line| line.contains("PFY_SIMULATION_SEEDS="));
+    let told = told.expect("the README tells of the long form");
+    let whole =
+        "`PFY_TEST_ENGINE=sqlite PFY_SIMULATION_SEEDS=0..5000 cargo test --test it simulation`";
+    assert!(told.contains(whole), "{told}");
 }
 
 async fn run(part: u64) {
@@ -102,17 +115,4 @@ async fn triggers_keep_their_promises_3() {
 #[tokio::test]
 async fn triggers_keep_their_promises_4() {
     run(3).await;
-}
-
-#[test]
-fn a_seed_is_run_again_by_a_command_that_names_the_engine_as_the_readme_does() {
-    let readme = include_str!("../../../README.md");
-    let many =
-        "PFY_TEST_ENGINE=sqlite PFY_SIMULATION_SEEDS=0..5000 cargo test --test it simulation";
-    assert!(readme.contains(many));
-    let engine = variable("PFY_TEST_ENGINE").unwrap();
-    let one = "PFY_SIMULATION_SEED=7 cargo test --test it simulation -- --nocapture";
-    let command = command(7);
-    assert!(command.starts_with(&format!("PFY_TEST_ENGINE={engine} ")), "{command}");
-    assert!(command.ends_with(one), "{command}");
 }

@@ -10,7 +10,7 @@ use super::seen::{Seen, instant};
 use super::world::World;
 
 /// How many attempts a budget has; what the simulation's settings say too.
-const BUDGET: usize = 6;
+pub const BUDGET: usize = 6;
 /// What can be tried again.
 const ENDED: [&str; 3] = ["failed", "cancelled", "expired"];
 

@@ -20,6 +20,7 @@ use trigger_manager::error::{Error, Result};
 
 use super::backend::Requests;
 use super::dice::Dice;
+use crate::harness::engine;
 
 /// How long, in real time, an actor may take from one checkpoint to the next.
 const PATIENCE: Span = Span::from_secs(60);
@@ -363,6 +364,10 @@ impl Drop for Scheduler {
         }
         let last = self.trace.len().saturating_sub(TOLD);
         eprintln!("the last steps of seed {}:\n{}", self.seed, self.trace[last..].join("\n"));
-        eprintln!("seed {} failed; to see it again: {}", self.seed, super::command(self.seed));
+        eprintln!(
+            "seed {} failed; to see it again: {}",
+            self.seed,
+            super::command(self.seed, engine())
+        );
     }
 }

@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Duration, Utc};
 use sea_orm::{ConnectionTrait, QueryResult, Statement};
 use uuid::Uuid;
 
-use super::world::World;
+use super::fan_out::Fanned;
+use super::world::{SKEW, World};
 
 /// What is broken, and by which row. A claim leaves the due time as it was and writes down when it
 /// was made.
@@ -37,8 +38,15 @@ const COUNTERS: &str = "
 const EVALUATED: &str = "SELECT id FROM event WHERE status <> 'pending'";
 const WINDOWS: &str = "SELECT id, enabled, version, evaluated_at FROM trigger_rule
     WHERE evaluated_at IS NOT NULL";
+const HELD: &str = "SELECT id, lease_until FROM scheduled_action WHERE status = 'processing'";
 const CLAIMED: &str = "SELECT id, retry_count, lease_token FROM scheduled_action
     WHERE status = 'processing' AND lease_token IS NOT NULL";
+
+/// What is recorded only, and the policy of its trigger. Asked after each commit, it is the policy that was
+/// in force.
+const SKIPPED: &str = "SELECT o.id, t.catch_up FROM trigger_occurrence o
+        JOIN \"trigger\" t ON t.id = o.trigger_id
+    WHERE o.status = 'skipped'";
 
 /// From where to where windows were moved, by rule.
 pub type Moves = BTreeMap<Uuid, Vec<(DateTime<Utc>, DateTime<Utc>)>>;
@@ -52,6 +60,9 @@ pub struct Times {
     pub claimed: HashMap<(Uuid, i32), Vec<DateTime<Utc>>>,
     /// How passes have moved the windows of time-based rules.
     pub moved: Moves,
+    /// The policies by which due times were recorded only, by occurrence.
+    pub policies: HashMap<Uuid, String>,
+    pub(super) fanned: Fanned,
     windows: HashMap<Uuid, Window>,
     leases: HashSet<(Uuid, Uuid)>,
 }
@@ -93,6 +104,11 @@ impl World {
             };
             self.times.see(row.try_get("", "id").unwrap(), window);
         }
+        for row in self.rows(SKIPPED).await {
+            let policy = row.try_get("", "catch_up").unwrap();
+            self.times.policies.entry(row.try_get("", "id").unwrap()).or_insert(policy);
+        }
+        self.watch_fan_out().await;
         for row in self.rows(CLAIMED).await {
             let id: Uuid = row.try_get("", "id").unwrap();
             let lease = (id, row.try_get("", "lease_token").unwrap());
@@ -103,9 +119,16 @@ impl World {
         }
     }
 
-    /// Counts, when nobody can go on.
+    /// Counts, when nobody can go on. What was held before the round and had ended then, some executor has
+    /// taken back, if one became idle in the round.
     pub(super) async fn count(&self) {
         self.hold(COUNTERS).await;
+        let Some(began) = self.idle_since else { return };
+        for row in self.rows(HELD).await {
+            let until: DateTime<Utc> = row.try_get("", "lease_until").unwrap();
+            let id: Uuid = row.try_get("", "id").unwrap();
+            assert!(until > began - Duration::milliseconds(SKEW), "held since {until}: {id}");
+        }
     }
 
     async fn hold(&self, broken: &str) {
@@ -116,7 +139,7 @@ impl World {
         }
     }
 
-    async fn rows(&self, sql: &str) -> Vec<QueryResult> {
+    pub(super) async fn rows(&self, sql: &str) -> Vec<QueryResult> {
         let db = self.p.t.app.store.read();
         let statement = Statement::from_string(db.get_database_backend(), sql);
         db.query_all_raw(statement).await.unwrap()

@@ -66,6 +66,10 @@ pub struct World {
     /// How many calls a round has at most.
     busy: usize,
     pub times: Times,
+    /// The executors that began in this round, and when it began, if one of them has become idle.
+    begun: Vec<ActorId>,
+    pub(super) idle_since: Option<DateTime<Utc>>,
+    round_began: DateTime<Utc>,
     theme: Theme,
 }
 
@@ -115,7 +119,22 @@ impl World {
         let ground = Ground { line_oa: p.line_oa.id, audience, application: p.t.application.id };
         let theme = Theme { triggers, rules, told: 0, new_day: false, is_evening: false, ground };
         let (calls, times) = (Vec::new(), Times::default());
-        Self { p, s, calls, backends, api, processes, rounds, busy, times, theme }
+        let (begun, idle_since, round_began) = (Vec::new(), None, start());
+        Self {
+            p,
+            s,
+            calls,
+            backends,
+            api,
+            processes,
+            rounds,
+            busy,
+            times,
+            begun,
+            idle_since,
+            round_began,
+            theme,
+        }
     }
 
     /// Lives through all rounds and through the end, when nothing goes wrong any more.
@@ -233,6 +252,8 @@ impl World {
         if self.theme.new_day && with_calls {
             calls += 3;
         }
+        self.begun.clear();
+        (self.idle_since, self.round_began) = (None, self.s.time);
         let mut starting: Vec<_> = (0..self.processes.len()).collect();
         for steps in 0.. {
             assert!(steps < STEPS_MAX, "the executors never become idle");
@@ -266,6 +287,7 @@ impl World {
         };
         let id = self.s.spawn(name, run).await;
         self.processes[which].running = Some(id);
+        self.begun.push(id);
     }
 
     async fn call(&mut self) {
@@ -302,6 +324,9 @@ impl World {
             let process = self.processes.iter_mut().find(|p| p.running == Some(ended.actor));
             let Some(process) = process else { continue };
             process.running = None;
+            if ended.ending == Ending::Well && self.begun.contains(&ended.actor) {
+                self.idle_since = Some(self.round_began);
+            }
             if ended.ending == Ending::Crashed {
                 process.executor = executor(&process.app, self.s.dice.fork());
                 process.started += 1;
@@ -312,14 +337,15 @@ impl World {
     }
 }
 
-/// Another process on the same database, behind the checkpoint and with a clock of its own.
-/// An executor whose retries are spread as `dice` say.
-fn executor(app: &Arc<App>, dice: Dice) -> Arc<Executor> {
+/// An executor whose retries are spread as `dice` say, and that holds as many of the deliveries it makes.
+fn executor(app: &Arc<App>, mut dice: Dice) -> Arc<Executor> {
+    let room = dice.pick(&[0, 1, 2, 100]);
     let dice = Mutex::new(dice);
     let jitter = move || dice.lock().unwrap().below(1000) as f64 / 1000.0;
-    Arc::new(Executor::new(app.clone()).with_jitter(jitter))
+    Arc::new(Executor::new(app.clone()).with_jitter(jitter).with_room(room))
 }
 
+/// Another process on the same database, behind the checkpoint and with a clock of its own.
 async fn process(t: &TestApp, s: &mut Scheduler) -> Arc<App> {
     let clock = ManualClock::new(start());
     s.clocks.push((clock.clone(), Duration::zero()));
