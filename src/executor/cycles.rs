@@ -35,6 +35,8 @@ use crate::store::{Tx, audience, cycle, line, rule};
 const SCHEDULE: &str = "schedule";
 /// A transaction begins no further cycles once it has looked at so many due times.
 const DUE_TIMES_PER_TRANSACTION: usize = window::COUNTED_MAX;
+/// Nor once it has counted so many members of audiences, which is what beginning a cycle costs.
+const MEMBERS_PER_TRANSACTION: u64 = 1_000_000;
 
 impl Executor {
     /// Begins the cycles of rules that are due at `now`. Of missed due times only the latest is
@@ -49,7 +51,7 @@ impl Executor {
         let ids: Vec<_> = due.iter().map(|rule| rule.id).collect();
         let walking = cycle::walking(&*tx, &ids).await?;
         let (mut windows, mut skipped, mut unread) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut begun, mut looked_at) = (0, 0);
+        let (mut begun, mut looked_at, mut members) = (0, 0, 0);
         for rule in &due {
             let since = rule.evaluated_at.unwrap_or(now);
             let compiled = CompiledRule::stored(rule);
@@ -71,6 +73,7 @@ impl Executor {
             skipped.extend(left_out.iter().map(|at| Left::still_walking(rule, *at)));
             for &at in fire {
                 let cycle = new_cycle(&tx, rule, timetable.audience_id, (at, now)).await?;
+                members += u64::from(cycle.total_users.unsigned_abs());
                 begun += usize::from(cycle::insert(&*tx, &cycle).await?);
             }
             skipped.extend(met.skipped.iter().map(|run| Left::skipped(rule, run)));
@@ -79,7 +82,7 @@ impl Executor {
                 evaluated_at: met.evaluated_at,
                 next_fire_at: met.next_fire_at,
             });
-            if looked_at >= DUE_TIMES_PER_TRANSACTION {
+            if looked_at >= DUE_TIMES_PER_TRANSACTION || members >= MEMBERS_PER_TRANSACTION {
                 break;
             }
         }

@@ -25,6 +25,8 @@ use crate::store::{Tx, line};
 const EVENT_COST_MAX: usize = 20_000_000;
 /// A transaction takes in no more once it has cost so much.
 pub(super) const BATCH_COST_MAX: usize = 20_000_000;
+/// Nor once so many evaluations have come of it, each of which may leave a row.
+const BATCH_CANDIDATES_MAX: usize = 5_000;
 /// After an evaluation that costs so much, others have their turn on the thread.
 const TURN_COST: usize = 200_000;
 
@@ -36,7 +38,7 @@ pub(super) struct Met<'a> {
     place: usize,
 }
 
-/// The events of a batch cost too much together; the first `fit` do not.
+/// The events of a batch cost too much together, or meet too many rules; the first `fit` do not.
 pub(super) struct TooCostly {
     pub fit: usize,
 }
@@ -69,7 +71,7 @@ impl Executor {
         let users = users(tx, met, &found).await?;
         let (mut candidates, mut spent) = (Vec::new(), 0);
         for (one, rules) in met.iter().zip(found) {
-            if spent > BATCH_COST_MAX {
+            if spent > BATCH_COST_MAX || candidates.len() >= BATCH_CANDIDATES_MAX {
                 return Ok(Err(TooCostly { fit: one.place }));
             }
             let event = one.event;

@@ -94,3 +94,17 @@ async fn a_backend_of_another_application_is_not_called() {
     t.run().await;
     assert!(t.receiver.received().is_empty());
 }
+
+#[tokio::test]
+async fn what_waited_for_many_backends_is_fanned_out_in_several_transactions() {
+    let t = TestApp::new().await;
+    t.trigger("* * * * * *").await;
+    t.advance(60);
+    t.run().await;
+    for number in 0..100 {
+        t.register(&format!("backend-{number}")).await;
+    }
+    let look = async || t.executor.fan_out_waiting(t.app.now()).await.unwrap();
+    assert_eq!([look().await, look().await, look().await], [50, 10, 0]);
+    assert_eq!(t.occurrences().await.iter().map(|one| one.deliveries).sum::<i32>(), 6_000);
+}

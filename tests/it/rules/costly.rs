@@ -65,6 +65,20 @@ async fn events_that_cost_too_much_together_are_evaluated_in_several_transaction
 }
 
 #[tokio::test]
+async fn events_that_meet_many_rules_are_evaluated_in_several_transactions() {
+    let p = Place::new().await;
+    for _ in 0..11 {
+        let condition = json!({ "condition": "false" });
+        p.save(TriggerRule { source_config: condition, ..p.draft() }).await;
+    }
+    let events: Vec<_> = (0..500).map(|number| p.form(number)).collect();
+    p.happens(&events).await;
+    let take = async || p.t.executor.take_events(p.t.app.now()).await.unwrap().events;
+    assert_eq!([take().await, take().await, take().await], [455, 45, 0]);
+    assert_eq!(p.logs().await.len(), 5_500);
+}
+
+#[tokio::test]
 async fn an_event_of_which_no_evaluation_comes_to_an_end_has_failed_and_the_others_go_on() {
     let p = Place::new().await;
     p.save(p.draft()).await;
@@ -102,10 +116,12 @@ async fn a_busy_database_is_never_the_reason_why_an_event_has_failed() {
         _ => Ok(()),
     });
     let executor = executor.await;
-    p.happens(&[p.form(1)]).await;
+    p.happens(&[p.form(1), p.form(2)]).await;
     for _ in 0..40 {
         executor.take_events(p.t.app.now()).await.unwrap_err();
     }
+    let taken = executor.take_events(p.t.app.now()).await.unwrap().events;
+    assert_eq!(taken, 2, "nor one why batches are small");
     executor.run_until_idle().await.unwrap();
     assert_eq!(p.events().await[0].status, EventStatus::Processed);
 }
