@@ -118,7 +118,7 @@ impl App {
         let before_json = self.backend_json(&before, now)?;
         let states = (Some(before_json), None);
         let mut change = backend_change("backend.delete", &application, id, states);
-        back.leave_rest(&mut change.before).await?;
+        back.leave_rest(&mut change.before, now).await?;
         tx.commit(caller, now, &[change]).await?;
         self.wake.hint();
         Ok(before)

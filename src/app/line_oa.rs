@@ -161,7 +161,7 @@ impl App {
         if let Some(before) = &mut deleted.before {
             before["contents"] = json!(contents);
         }
-        back.leave_rest(&mut deleted.before).await?;
+        back.leave_rest(&mut deleted.before, now).await?;
         tx.commit(caller, now, &[deleted]).await?;
         self.wake.hint();
         Ok(before)

@@ -169,7 +169,7 @@ impl App {
         rule::update(&*tx, &after).await?;
         let mut updated = rule_change("trigger_rule.update", &after, Some(&before), Some(&after))?;
         if disable {
-            back.leave_rest(&mut updated.after).await?;
+            back.leave_rest(&mut updated.after, now).await?;
         }
         tx.commit(caller, now, &[updated]).await?;
         self.wake.hint();
@@ -205,7 +205,7 @@ impl App {
         };
         rule::update(&*tx, &gone).await?;
         let mut deleted = rule_change("trigger_rule.delete", &before, Some(&before), None)?;
-        back.leave_rest(&mut deleted.before).await?;
+        back.leave_rest(&mut deleted.before, now).await?;
         tx.commit(caller, now, &[deleted]).await?;
         self.wake.hint();
         Ok(gone)

@@ -46,19 +46,20 @@ impl TakingBack<'_> {
     pub async fn cancel(&mut self) -> Result<()> {
         if !self.is_more {
             let (owner, limit) = (&self.owner, self.at_once);
-            let cancelled = withdrawal::cancel_some(self.tx, owner, self.why, limit).await?;
+            let (cancelled, is_more) =
+                withdrawal::cancel_some(self.tx, owner, self.why, limit).await?;
             self.cancelled += cancelled;
-            self.is_more = cancelled >= limit;
+            self.is_more = is_more;
         }
         Ok(())
     }
 
-    /// Leaves the rest to a withdrawal, and says in `state`, of the change's audit row, how much was
-    /// cancelled, and whether there is a rest.
-    pub async fn leave_rest(self, state: &mut Option<Value>) -> Result<()> {
+    /// Leaves the rest to a withdrawal that begins at `now`, and says in `state`, of the change's audit row,
+    /// how much was cancelled, and whether there is a rest.
+    pub async fn leave_rest(self, state: &mut Option<Value>, now: DateTime<Utc>) -> Result<()> {
         note_cancelled(state, counted(self.owner.kind), self.cancelled);
         if self.is_more {
-            withdrawal::begin(self.tx, &self.owner, self.why).await?;
+            withdrawal::begin(self.tx, &self.owner, (self.why.0, now)).await?;
             note_cancelled(state, "restFollows", json!(true));
         }
         Ok(())

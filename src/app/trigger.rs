@@ -153,7 +153,7 @@ impl App {
             let why = ("trigger_disabled", now);
             let mut back = self.take_back(&tx, owner(&application, id), why);
             back.cancel().await?;
-            back.leave_rest(&mut change.after).await?;
+            back.leave_rest(&mut change.after, now).await?;
         }
         tx.commit(caller, now, &[change]).await?;
         self.wake.hint();
@@ -172,7 +172,7 @@ impl App {
         back.cancel().await?;
         trigger::delete(&*tx, id).await?;
         let mut change = change("trigger.delete", &application, id, Some(&before), None)?;
-        back.leave_rest(&mut change.before).await?;
+        back.leave_rest(&mut change.before, now).await?;
         tx.commit(caller, now, &[change]).await?;
         self.wake.hint();
         Ok(before)

@@ -108,7 +108,7 @@ impl App {
         let entity = ("workflow", id.0);
         let both = (Some(&before), None);
         let mut deleted = change_in(&application, "workflow.delete", entity, both)?;
-        back.leave_rest(&mut deleted.before).await?;
+        back.leave_rest(&mut deleted.before, self.now()).await?;
         tx.commit(caller, now, &[deleted]).await?;
         self.wake.hint();
         Ok(before)

@@ -127,7 +127,8 @@ fn is_taken_back(action: &ScheduledAction, owners: &Owners) -> bool {
         concern.backend_id.map(|id| id.0),
         concern.line_oa_id.map(|id| id.0),
     ];
-    owners.have(theirs.into_iter().flatten(), action.created_at)
+    let made_by_rule = cause.trigger_rule_id.map(|_| action.created_at);
+    owners.have(theirs.into_iter().flatten(), made_by_rule)
 }
 
 #[cfg(test)]

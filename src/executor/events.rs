@@ -69,37 +69,25 @@ impl Executor {
     ///
     /// After each failure in a row the batch is half as large, so that one event that can't be
     /// evaluated, for whatever reason, ends up alone; it is then recorded as failed, and the others
-    /// go on. That the database is busy is no such failure. A batch ends where its events would cost too
-    /// much to evaluate in one transaction, or meet too many rules.
+    /// go on. A batch ends where its events would cost too much to evaluate in one transaction, or meet too
+    /// many rules.
     pub async fn take_events(&self, now: DateTime<Utc>) -> Result<EventReport> {
         // Counted before, since a step that takes too long is dropped.
         let failures = self.failures.fetch_add(1, Ordering::Relaxed);
-        let report = match self.evaluate_batches(now, failures).await {
-            Ok(report) => report,
-            Err(error) => {
-                if matches!(error, Error::Busy) {
-                    self.failures.store(failures, Ordering::Relaxed);
-                }
-                return Err(error);
-            }
+        let limit = BATCH.checked_shr(failures).unwrap_or_default().max(1);
+        let one = || self.evaluate_some(now, limit, failures >= HOPELESS);
+        let report = if failures == 0 && self.events_wait.load(Ordering::Relaxed) {
+            let all = (0..BESIDE).map(|_| one());
+            let all = join_all(all).await.into_iter().collect::<Result<Vec<_>>>()?;
+            all.into_iter().fold(EventReport::default(), EventReport::add)
+        } else {
+            one().await?
         };
         self.failures.store(0, Ordering::Relaxed);
         self.forget_tries();
         let full = report.events as u64 >= BATCH && self.app.store.engine() == Engine::Postgres;
         self.events_wait.store(full, Ordering::Relaxed);
         Ok(report)
-    }
-
-    /// Evaluates a batch, or batches beside each other, after so many failures in a row.
-    async fn evaluate_batches(&self, now: DateTime<Utc>, failures: u32) -> Result<EventReport> {
-        let limit = BATCH.checked_shr(failures).unwrap_or_default().max(1);
-        let one = || self.evaluate_some(now, limit, failures >= HOPELESS);
-        if failures > 0 || !self.events_wait.load(Ordering::Relaxed) {
-            return one().await;
-        }
-        let all = join_all((0..BESIDE).map(|_| one())).await;
-        let all = all.into_iter().collect::<Result<Vec<_>>>()?;
-        Ok(all.into_iter().fold(EventReport::default(), EventReport::add))
     }
 
     /// Evaluates up to `limit` events, and less where they cost too much together.

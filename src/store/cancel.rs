@@ -17,25 +17,45 @@ use crate::error::Result;
 /// Why work is taken back, as a code, and when.
 pub type Why<'a> = (&'a str, DateTime<Utc>);
 
-/// Cancels up to `limit` of a trigger's pending occurrences and their open deliveries. Answers how
-/// many occurrences.
+/// How many times as many deliveries as occurrences are cancelled in one transaction at the most.
+const DELIVERIES: u64 = 5;
+
+/// As many of these occurrences, each with its deliveries, as one transaction takes with `limit`.
+pub(super) fn taken<T>(rows: &mut Vec<T>, limit: u64, deliveries: impl Fn(&T) -> i32) {
+    let mut left = DELIVERIES * limit;
+    let fits = rows.iter().take_while(|row| {
+        let there_was = left > 0;
+        left = left.saturating_sub(deliveries(row).unsigned_abs().max(1).into());
+        there_was
+    });
+    let fit = fits.count();
+    rows.truncate(fit);
+}
+
+/// Cancels up to `limit` of a trigger's pending occurrences and their open deliveries, fewer if those are
+/// many. Answers how many occurrences, and whether there are more: some that were found may have ended
+/// meanwhile.
 pub async fn of_trigger(
     db: &impl ConnectionTrait,
     trigger: TriggerId,
     why: Why<'_>,
     limit: u64,
-) -> Result<u64> {
+) -> Result<(u64, bool)> {
     use trigger_occurrence::{Column, Entity};
-    let pending: Vec<Uuid> = Entity::find()
+    let mut pending: Vec<(Uuid, i32)> = Entity::find()
         .select_only()
-        .column(Column::Id)
+        .columns([Column::Id, Column::Deliveries])
         .filter(Column::TriggerId.eq(trigger.0))
         .filter(Column::Status.eq(OccurrenceStatus::Pending.as_str()))
         .limit(limit)
         .into_tuple()
         .all(db)
         .await?;
-    occurrences(db, &pending, why).await
+    let found = pending.len();
+    taken(&mut pending, limit, |(_, deliveries)| *deliveries);
+    let is_more = found as u64 >= limit || pending.len() < found;
+    let pending: Vec<_> = pending.into_iter().map(|(id, _)| id).collect();
+    Ok((occurrences(db, &pending, why).await?, is_more))
 }
 
 /// Cancels those of these occurrences that are pending, and their open deliveries. Answers how many

@@ -7,9 +7,11 @@
 //! so a withdrawal ends after the last that had been claimed before. It ends when a whole walk over the
 //! owner's work has met none that is open.
 
+mod walk;
+
 use std::collections::{HashMap, HashSet};
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 use sea_orm::sea_query::{Expr, ExprTrait, LockBehavior, LockType, OnConflict};
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel, QueryFilter,
@@ -18,13 +20,10 @@ use sea_orm::{
 use uuid::Uuid;
 
 use super::cancel::{self, Why};
-use super::delivery::IdRow;
+use super::entity::scheduled_action;
 use super::entity::withdrawal::{Column, Entity, Model};
-use super::entity::{scheduled_action, trigger_occurrence};
-use super::{Engine, Tx, dialect};
-use crate::domain::delivery::ActionStatus;
+use super::{Engine, Tx};
 use crate::domain::id::{ApplicationId, ProjectId};
-use crate::domain::trigger::OccurrenceStatus;
 use crate::error::{Error, Result};
 
 /// Whose work is taken back.
@@ -88,8 +87,8 @@ pub struct Withdrawal {
 }
 
 impl Withdrawal {
-    /// Work made later is not taken back. A rule whose work names a workflow goes on when that is
-    /// deleted; all others have no newer work.
+    /// What a rule has made later is not taken back: one whose work names a workflow goes on when that is
+    /// deleted. Others have no newer work.
     fn until(&self) -> Option<DateTime<Utc>> {
         (self.owner.kind == Kind::Workflow).then_some(self.begun_at)
     }
@@ -120,16 +119,43 @@ impl TryFrom<Model> for Withdrawal {
     }
 }
 
-/// Cancels up to `limit` of an owner's open work, of a trigger that many occurrences. Answers how much.
-pub async fn cancel_some(tx: &Tx, owner: &Owner, why: Why<'_>, limit: u64) -> Result<u64> {
+/// Cancels up to `limit` of an owner's open work, of a trigger that many occurrences. Answers how much, and
+/// whether there is more: that less than `limit` was cancelled says nothing, since some of what was found
+/// may have ended before it was held.
+pub async fn cancel_some(tx: &Tx, owner: &Owner, why: Why<'_>, limit: u64) -> Result<(u64, bool)> {
     let (db, id) = (&**tx, owner.id);
-    match owner.kind {
-        Kind::Trigger => cancel::of_trigger(db, id.into(), why, limit).await,
-        Kind::TriggerRule => cancel::of_rule(db, id.into(), why, limit).await,
-        Kind::Backend => cancel::of_backend(db, id.into(), why, limit).await,
-        Kind::LineOa => cancel::of_line_oa(db, id.into(), why, limit).await,
-        Kind::Workflow => cancel::of_workflow(db, id.into(), why, limit).await,
-    }
+    let cancelled = match owner.kind {
+        Kind::Trigger => return cancel::of_trigger(db, id.into(), why, limit).await,
+        Kind::TriggerRule => cancel::of_rule(db, id.into(), why, limit).await?,
+        Kind::Backend => cancel::of_backend(db, id.into(), why, limit).await?,
+        Kind::LineOa => cancel::of_line_oa(db, id.into(), why, limit).await?,
+        Kind::Workflow => cancel::of_workflow(db, id.into(), why, limit).await?,
+    };
+    Ok((cancelled, has_open(tx, owner).await?))
+}
+
+/// Whether anything of an owner that is no trigger is open. In one look: what is claimed or given back
+/// meanwhile is one of the two.
+async fn has_open(tx: &Tx, owner: &Owner) -> Result<bool> {
+    use scheduled_action::{Column, Entity};
+    // Written out, so that the indexes of open work are used.
+    let (waits, is_held) = (Expr::cust("status = 'pending'"), Expr::cust("status = 'processing'"));
+    let (column, waits) = match owner.kind {
+        Kind::Backend => (Column::BackendId, waits.and(Column::Lane.eq(owner.id))),
+        Kind::TriggerRule => (Column::TriggerRuleId, waits),
+        Kind::LineOa => (Column::LineOaId, waits),
+        Kind::Workflow | Kind::Trigger => (Column::WorkflowId, waits),
+    };
+    let found = Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(waits.or(is_held))
+        .filter(column.eq(owner.id))
+        .limit(1)
+        .into_tuple::<Uuid>()
+        .one(&**tx)
+        .await?;
+    Ok(found.is_some())
 }
 
 /// Begins a withdrawal. One that goes on already stays as it is.
@@ -163,19 +189,25 @@ pub async fn going_on(db: &impl ConnectionTrait, of: &[Uuid]) -> Result<HashSet<
     Ok(ids.into_tuple().all(db).await?.into_iter().collect())
 }
 
-/// Whose work is being taken back.
+/// Whose work is being taken back, and, of a workflow, what of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Owners(HashMap<Uuid, Option<DateTime<Utc>>>);
 
 impl Owners {
-    /// Whether work that belongs to one of these and was made at `created_at` is being taken back.
-    pub fn have(&self, of: impl IntoIterator<Item = Uuid>, created_at: DateTime<Utc>) -> bool {
-        let is_theirs = |id| match self.0.get(&id) {
-            Some(until) => until.is_none_or(|until| created_at <= until),
-            None => false,
-        };
+    /// Whether work that belongs to one of these is being taken back; `made_by_rule`: when, if a rule has
+    /// made it.
+    pub fn have(
+        &self,
+        of: impl IntoIterator<Item = Uuid>,
+        made_by_rule: Option<DateTime<Utc>>,
+    ) -> bool {
+        let is_theirs = |id| self.0.get(&id).is_some_and(|until| is_old(made_by_rule, *until));
         !self.0.is_empty() && of.into_iter().any(is_theirs)
     }
+}
+
+fn is_old(made_by_rule: Option<DateTime<Utc>>, until: Option<DateTime<Utc>>) -> bool {
+    made_by_rule.zip(until).is_none_or(|(made, until)| made <= until)
 }
 
 /// All that a withdrawal goes on for.
@@ -213,10 +245,10 @@ pub async fn step(
     limit: u64,
 ) -> Result<Step> {
     let walked = match withdrawal.owner.kind {
-        Kind::Trigger => walk_occurrences(tx, withdrawal, now, limit).await?,
-        Kind::Backend => walk_lane(tx, withdrawal, now, limit).await?,
+        Kind::Trigger => walk::occurrences(tx, withdrawal, now, limit).await?,
+        Kind::Backend => walk::lane(tx, withdrawal, now, limit).await?,
         Kind::TriggerRule | Kind::LineOa | Kind::Workflow => {
-            walk_own(tx, withdrawal, now, limit).await?
+            walk::own(tx, withdrawal, now, limit).await?
         }
     };
     let met_open = withdrawal.met_open || walked.met_open;
@@ -259,138 +291,10 @@ async fn note(
     Ok(())
 }
 
-/// What a stretch of a walk came to.
-struct Walked {
-    cancelled: u64,
-    met_open: bool,
-    /// Where to go on; none at the end.
-    position: Option<String>,
-}
-
-/// What is no delivery of a trigger, in the order of its ids.
-async fn walk_own(tx: &Tx, of: &Withdrawal, now: DateTime<Utc>, limit: u64) -> Result<Walked> {
-    use scheduled_action::{Column, Entity};
-    let (column, among) = match of.owner.kind {
-        Kind::TriggerRule => (Column::TriggerRuleId, Column::TriggerRuleId.eq(of.owner.id)),
-        Kind::LineOa => (Column::LineOaId, Column::TriggerId.is_null()),
-        _ => (Column::WorkflowId, Column::TriggerId.is_null()),
-    };
-    let rows: Vec<(Uuid, String, Option<Uuid>, DateTime<Utc>)> = Entity::find()
-        .select_only()
-        .columns([Column::Id, Column::Status, column, Column::CreatedAt])
-        .filter(among)
-        .filter(Column::Id.gt(of.position.parse::<Uuid>().unwrap_or_default()))
-        .order_by_asc(Column::Id)
-        .limit(limit)
-        .into_tuple()
-        .all(&**tx)
-        .await?;
-    let position = last_of(&rows, limit).map(|(id, ..)| id.to_string());
-    let theirs = rows.into_iter().filter(|(_, _, owner, made)| {
-        *owner == Some(of.owner.id) && of.until().is_none_or(|until| *made <= until)
-    });
-    let open = theirs.filter(|(_, status, ..)| ActionStatus::is_open(status));
-    let open: Vec<_> = open.map(|(id, ..)| id).collect();
-    let free = free_of(tx, open.iter().copied()).await?;
-    let cancelled = cancel::work(&**tx, &free, (&of.reason, now)).await?;
-    Ok(Walked { cancelled, met_open: !open.is_empty(), position })
-}
-
-/// What waits for a backend, in its lane: what is cancelled is found no more, so that each stretch is
-/// the first.
-async fn walk_lane(tx: &Tx, of: &Withdrawal, now: DateTime<Utc>, limit: u64) -> Result<Walked> {
-    use scheduled_action::{Column, Entity};
-    let waiting = Entity::find()
-        .select_only()
-        .column(Column::Id)
-        // Written out, so that the index of what waits is used.
-        .filter(Expr::cust("status = 'pending'"))
-        .filter(Column::Lane.eq(of.owner.id))
-        .filter(Column::BackendId.eq(of.owner.id))
-        .order_by_asc(Column::Lane)
-        .order_by_asc(Column::ExecuteAt)
-        .limit(limit);
-    let free: Vec<Uuid> = skipping_held(tx, waiting).into_tuple().all(&**tx).await?;
-    let cancelled = cancel::work(&**tx, &free, (&of.reason, now)).await?;
-    // Both in one look: what is claimed or given back meanwhile is one of the two.
-    let waits = Expr::cust("status = 'pending'").and(Column::Lane.eq(of.owner.id));
-    let open = waits.or(Expr::cust("status = 'processing'"));
-    let left = Entity::find()
-        .select_only()
-        .column(Column::Id)
-        .filter(open)
-        .filter(Column::BackendId.eq(of.owner.id))
-        .limit(1)
-        .into_tuple::<Uuid>()
-        .one(&**tx)
-        .await?;
-    Ok(Walked { cancelled, met_open: left.is_some(), position: None })
-}
-
-/// A trigger's occurrences, in the order of their due times. One of whose deliveries somebody holds is
-/// left for the next walk, whole.
-async fn walk_occurrences(
-    tx: &Tx,
-    of: &Withdrawal,
-    now: DateTime<Utc>,
-    limit: u64,
-) -> Result<Walked> {
-    use trigger_occurrence::{Column, Entity};
-    let after = DateTime::parse_from_rfc3339(&of.position).map(|at| at.to_utc());
-    let rows: Vec<(Uuid, DateTime<Utc>, String)> = Entity::find()
-        .select_only()
-        .columns([Column::Id, Column::ScheduledAt, Column::Status])
-        .filter(Column::TriggerId.eq(of.owner.id))
-        .filter(Column::ScheduledAt.gt(after.unwrap_or(DateTime::UNIX_EPOCH)))
-        .order_by_asc(Column::ScheduledAt)
-        .limit(limit)
-        .into_tuple()
-        .all(&**tx)
-        .await?;
-    let position =
-        last_of(&rows, limit).map(|(_, at, _)| at.to_rfc3339_opts(SecondsFormat::AutoSi, true));
-    let pending = rows.into_iter().filter(|row| row.2 == OccurrenceStatus::Pending.as_str());
-    let pending: Vec<Uuid> = pending.map(|(id, ..)| id).collect();
-    let busy = busy_of(tx, &pending).await?;
-    let free: Vec<_> = pending.iter().copied().filter(|id| !busy.contains(id)).collect();
-    let cancelled = cancel::occurrences(&**tx, &free, (&of.reason, now)).await?;
-    Ok(Walked { cancelled, met_open: !pending.is_empty(), position })
-}
-
-/// Those of these occurrences that have a delivery which somebody works on or holds. The open
-/// deliveries of the others are held.
-async fn busy_of(tx: &Tx, occurrences: &[Uuid]) -> Result<HashSet<Uuid>> {
-    use scheduled_action::{Column, Entity};
-    let deliveries: HashMap<Uuid, Uuid> = Entity::find()
-        .select_only()
-        .columns([Column::Id, Column::TriggerOccurrenceId])
-        .filter(Column::TriggerOccurrenceId.is_in(occurrences.iter().copied()))
-        .filter(Column::Status.is_in(ActionStatus::OPEN.map(ActionStatus::as_str)))
-        .into_tuple()
-        .all(&**tx)
-        .await?
-        .into_iter()
-        .collect();
-    let free: HashSet<_> = free_of(tx, deliveries.keys().copied()).await?.into_iter().collect();
-    let held = deliveries.into_iter().filter(|(id, _)| !free.contains(id));
-    Ok(held.map(|(_, occurrence)| occurrence).collect())
-}
-
-/// Those of these pieces of work that wait and that nobody holds: they are held now.
-async fn free_of(tx: &Tx, work: impl Iterator<Item = Uuid>) -> Result<Vec<Uuid>> {
-    let free = dialect::HOLD_WAITING_WORK.rows::<IdRow>(&**tx, vec![dialect::ids(work)]).await?;
-    Ok(free.into_iter().map(|row| row.id).collect())
-}
-
 /// Lets `select` hold its rows until the transaction ends, those left out that others hold.
 fn skipping_held<E: EntityTrait>(tx: &Tx, select: Select<E>) -> Select<E> {
     match tx.engine() {
         Engine::Sqlite => select,
         Engine::Postgres => select.lock_with_behavior(LockType::Update, LockBehavior::SkipLocked),
     }
-}
-
-/// The last of these rows, unless there are no more behind it.
-fn last_of<T>(rows: &[T], limit: u64) -> Option<&T> {
-    rows.last().filter(|_| rows.len() as u64 == limit)
 }

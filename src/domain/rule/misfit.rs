@@ -79,13 +79,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_that_is_cut_is_no_longer_than_asked_for() {
-        assert_eq!(cut("äöü", 3), "äöü");
-        assert_eq!(cut("äöüß", 3), "äö…");
-        assert_eq!(cut("äöüß", 0), "…");
-    }
-
-    #[test]
     fn a_path_grows_from_the_inside() {
         let misfit = Misfit::new("[0].text", "is missing").below("messages").below("actionConfig");
         assert_eq!(misfit.to_string(), "actionConfig.messages[0].text: is missing");
@@ -101,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_text_is_cut_between_characters() {
-        assert_eq!(cut("äöü", 2), "äö…");
+        assert_eq!(cut("äöü", 2), "ä…");
         assert_eq!(cut("äöü", 3), "äöü");
     }
 }

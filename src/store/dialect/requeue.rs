@@ -2,7 +2,8 @@
 
 use super::Sql;
 
-/// Deliveries that may be tried again: their trigger and their backend are still there. By due
+/// Deliveries that may be tried again: their trigger and their backend are still there, and nothing of the
+/// trigger is being taken back. By due
 /// time. `$1` application, `$2` due then or later, `$3` due before, `$4` states, `$5` trigger or
 /// null, `$6` backend or null, `$7` how many, `$8` ended then or
 /// later, `$9` ended before.
@@ -15,6 +16,7 @@ pub(in crate::store) const RETRYABLE: Sql = Sql {
             AND a.executed_at >= $8 AND a.executed_at < $9
             AND o.failed > 0 AND a.status IN (SELECT value FROM jsonb_each($4))
             AND ($5 IS NULL OR o.trigger_id = $5) AND ($6 IS NULL OR a.backend_id = $6)
+            AND NOT EXISTS (SELECT 1 FROM withdrawal w WHERE w.entity_id = o.trigger_id)
         ORDER BY o.scheduled_at LIMIT $7"#,
     postgres: r#"SELECT a.id, o.trigger_id FROM trigger_occurrence o
             JOIN scheduled_action a ON a.trigger_occurrence_id = o.id
@@ -25,6 +27,7 @@ pub(in crate::store) const RETRYABLE: Sql = Sql {
             AND o.failed > 0 AND a.status = ANY (ARRAY(SELECT json_array_elements_text($4::json)))
             AND ($5::uuid IS NULL OR o.trigger_id = $5::uuid)
             AND ($6::uuid IS NULL OR a.backend_id = $6::uuid)
+            AND NOT EXISTS (SELECT 1 FROM withdrawal w WHERE w.entity_id = o.trigger_id)
         ORDER BY o.scheduled_at LIMIT $7"#,
 };
 

@@ -116,12 +116,10 @@ async fn a_busy_database_is_never_the_reason_why_an_event_has_failed() {
         _ => Ok(()),
     });
     let executor = executor.await;
-    p.happens(&[p.form(1), p.form(2)]).await;
+    p.happens(&[p.form(1)]).await;
     for _ in 0..40 {
         executor.take_events(p.t.app.now()).await.unwrap_err();
     }
-    let taken = executor.take_events(p.t.app.now()).await.unwrap().events;
-    assert_eq!(taken, 2, "nor one why batches are small");
     executor.run_until_idle().await.unwrap();
     assert_eq!(p.events().await[0].status, EventStatus::Processed);
 }
